@@ -12,7 +12,7 @@ import { ReceiverConnection } from "./receiver-connection.ts";
 const CONNECTION_TTL = 60_000;
 /** Milliseconds without a call after which the receiver may have closed a connection, so that it is checked first. */
 const RESTED = 50;
-/** FairSemaphore of the event loop after which everything that had come, such as a connection's end, has been read. */
+/** Turns of the event loop after which everything that had come, such as a connection's end, has been read. */
 const TURNS = 2;
 /**
  * Shared by all connections without TLS, for the bytes just read. Answers are short, and Node would allocate 64 KiB for
@@ -75,7 +75,7 @@ export function createReceiverConnections(options: {
   const restingOf = new Map<string, Set<ReceiverConnection>>();
   const all = new Set<ReceiverConnection>();
   let closing = false;
-  /** FairSemaphore of the event loop, counted only until `TURNS` after the last release. */
+  /** Turns of the event loop, counted only until `TURNS` after the last release. */
   let turn = 0;
   let countedTo = 0;
 

@@ -1,6 +1,6 @@
 import type { Timers } from "../domain/ports/clock.ts";
 import { type ApiError, tooMuchAtOnce } from "./errors.ts";
-import { PATIENCE_MS } from "./patience.ts";
+import { QUEUE_TIMEOUT_MS } from "./queue-timeout.ts";
 
 export interface BodyRoom {
   /**
@@ -72,7 +72,7 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
     const ahead = [...waiting].filter((other) => other.account === account);
     if (ahead.length >= MOST_WAITING) return Promise.reject(tooMany());
     return new Promise((resolve, reject) => {
-      const patience = timers.after(PATIENCE_MS, () => {
+      const patience = timers.after(QUEUE_TIMEOUT_MS, () => {
         waiting.delete(mine);
         reject(tooMany());
         admit();

@@ -2,7 +2,7 @@ import type { Timers } from "../domain/ports/clock.ts";
 import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
 import { withTimeout } from "../waiting/within.ts";
 import { tooMuchAtOnce } from "./errors.ts";
-import { PATIENCE_MS } from "./patience.ts";
+import { QUEUE_TIMEOUT_MS } from "./queue-timeout.ts";
 
 /** Runs `read` when it is the account's turn. Throws ApiError 429 when that does not come in time. */
 export type InTurn = <T>(account: string, read: () => Promise<T>) => Promise<T>;
@@ -14,7 +14,7 @@ export type InTurn = <T>(account: string, read: () => Promise<T>) => Promise<T>;
 export function createReadTurns(options: { atOnce: number; timers: Timers }): InTurn {
   const turns = createFairSemaphore({ atOnce: options.atOnce });
   return async (account, read) => {
-    const patience = { ms: PATIENCE_MS, timers: options.timers };
+    const patience = { ms: QUEUE_TIMEOUT_MS, timers: options.timers };
     const mine = await withTimeout(patience, (signal) => turns.acquire(signal, account));
     if (!mine) throw tooMuchAtOnce("too many lists are being read: try again later");
     try {
@@ -35,7 +35,7 @@ const PAGES_AT_ONCE = 2;
 const LISTS_AT_ONCE = 4;
 
 /**
- * FairSemaphore for pages of jobs, and for what else lists read. They leave some of the process's connections to PostgreSQL
+ * Turns for pages of jobs, and for what else lists read. They leave some of the process's connections to PostgreSQL
  * free (of two, one): every request needs one to be authenticated.
  */
 export function createListTurns(options: { connections: number; timers: Timers }): {

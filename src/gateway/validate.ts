@@ -2,7 +2,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.
 import type { Static, TSchema } from "typebox";
 import type { Finding } from "../domain/findings.ts";
 import { invalid, MAX_DETAILS } from "./errors.ts";
-import { instead } from "./known-names.ts";
+import { suggestName } from "./suggest-name.ts";
 
 const ajv = new Ajv2020({
   strict: true,
@@ -60,7 +60,7 @@ function message(
     case "required":
       return "is required";
     case "additionalProperties":
-      return `is not a known ${member}; ${instead(
+      return `is not a known ${member}; ${suggestName(
         String((params as Record<string, unknown>)["additionalProperty"]),
         Object.keys((parentSchema?.["properties"] ?? {}) as object),
       )}`;

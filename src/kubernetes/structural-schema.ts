@@ -34,7 +34,7 @@ const DROPPED = new Set(["examples", "x-rule", "x-documented"]);
 const TYPES = new Set(["object", "array", "string", "integer", "number", "boolean"]);
 
 /**
- * FairSemaphore JSON Schema, as TypeBox writes it, into the subset that Kubernetes accepts as structural. Throws for a
+ * Turns JSON Schema, as TypeBox writes it, into the subset that Kubernetes accepts as structural. Throws for a
  * keyword that is not known here: the API server would drop or refuse it, and a rule of the REST API would
  * silently not hold for `kubectl apply`.
  */

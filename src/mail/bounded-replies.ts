@@ -1,4 +1,4 @@
-import { allConnections, WAITING } from "./smtp-connection.ts";
+import { connectionPrototype, WAITING } from "./smtp-connection.ts";
 
 /** Far more replies than a server can have for what we send at a time. */
 const MOST_WAITING = 1_000;
@@ -21,7 +21,7 @@ interface Receiving {
  * only they see what comes through TLS.
  */
 export function boundReplies(): void {
-  const connection = allConnections<Receiving>(
+  const connection = connectionPrototype<Receiving>(
     [RECEIVE, HANG_UP],
     "nodemailer receives in another way: its replies must be bounded anew",
   );

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import { allConnections, SOCKET } from "./smtp-connection.ts";
+import { connectionPrototype, SOCKET } from "./smtp-connection.ts";
 
 /** nodemailer's method that sends a message. */
 const CREATE = "_createSendStream";
@@ -15,7 +15,7 @@ interface Sending {
  * only that has the stream that goes through TLS.
  */
 export function joinWrites(): void {
-  const connection = allConnections<Sending>(
+  const connection = connectionPrototype<Sending>(
     [CREATE],
     "nodemailer sends in another way: its writes must be joined anew",
   );

@@ -22,7 +22,7 @@ export interface Asking {
  * The prototype of nodemailer's connections, in order to patch all of them: the pool makes them itself. Throws an error
  * with the text `otherwise` when a release of nodemailer no longer has one of `names`.
  */
-export function allConnections<T extends object>(
+export function connectionPrototype<T extends object>(
   names: readonly (keyof T)[],
   otherwise: string,
 ): T {

@@ -3,7 +3,7 @@ import { classifyNetwork, isRetryableSmtpReply } from "../domain/delivery-outcom
 import { errorMessage } from "../domain/error-message.ts";
 import type { MailFailure } from "../domain/mail.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
-import { OutOfStep } from "./in-step.ts";
+import { RepliesOutOfSync } from "./reply-sync.ts";
 
 /** Wrong settings, or a wrong mail: another attempt would fail in the same way. */
 const PERMANENT_CODES = new Set(["EAUTH", "ENOAUTH", "EENVELOPE", "EMESSAGE", "ECONFIG"]);
@@ -42,7 +42,7 @@ export function smtpFailure(input: {
   return {
     ...failure,
     retryable: true,
-    outcomeUnknown: bodyEnded || (error instanceof OutOfStep && error.outcomeUnknown),
+    outcomeUnknown: bodyEnded || (error instanceof RepliesOutOfSync && error.outcomeUnknown),
     ...(fields.code === "EABORT" && !bodyEnded ? { withdrawn: true } : {}),
   };
 }

@@ -8,18 +8,18 @@ import { detectMimeType, encodeWord } from "nodemailer/lib/mime-funcs";
 import type { SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 import { boundReplies } from "./bounded-replies.ts";
 import { cramMd5 } from "./cram-md5.ts";
-import { sayQuit } from "./farewell.ts";
+import { sendQuit } from "./smtp-quit.ts";
 import { rememberHeaderNames } from "./header-names.ts";
-import { keepInStep } from "./in-step.ts";
+import { keepRepliesInSync } from "./reply-sync.ts";
 import { joinWrites } from "./joined-writes.ts";
-import { closeTiredConnections } from "./tired-connections.ts";
+import { closeExhaustedConnections } from "./exhausted-connections.ts";
 
 boundReplies();
-keepInStep();
+keepRepliesInSync();
 joinWrites();
 rememberHeaderNames();
-closeTiredConnections();
-sayQuit();
+closeExhaustedConnections();
+sendQuit();
 
 /** Milliseconds. nodemailer's own defaults (120, 30 and 600 s) are longer than any caller of ours waits. */
 const CONNECTION_TIMEOUT = 10_000;

@@ -8,7 +8,7 @@ import type { MailFailure, MailMessage, MailResult } from "../domain/mail.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
 import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
 import type { Dial } from "../network/guarded-dial.ts";
-import { OutOfStep } from "./in-step.ts";
+import { RepliesOutOfSync } from "./reply-sync.ts";
 import { watchReading } from "./message-stream.ts";
 import { partlyRefused, readFields, secretsOf, ServerBusy, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";
@@ -126,7 +126,7 @@ export function createTransportPool(options: {
       const failure = smtpFailure({ error, bodyEnded, secrets });
       if (!signal.aborted && !bodyEnded && closedWhileIdle(error))
         return { kind: "stale", failure: CLOSED_AGAIN };
-      if (!signal.aborted && !failure.outcomeUnknown && error instanceof OutOfStep)
+      if (!signal.aborted && !failure.outcomeUnknown && error instanceof RepliesOutOfSync)
         return { kind: "stale", failure };
       const crowded = tooMany(error, bodyEnded) || (notGreeted(error) && turns.through > through);
       return crowded ? { kind: "crowded", failure } : failure;
@@ -200,7 +200,7 @@ export function createTransportPool(options: {
 function createServerTurns(connections: number) {
   const turns = createFairSemaphore({ atOnce: connections });
   let through = 0;
-  /** FairSemaphore that nobody gets, and the value of `through` when that last changed. */
+  /** Turns that nobody gets, and the value of `through` when that last changed. */
   let withheld = 0;
   let changedAt = 0;
   return {

@@ -6,7 +6,7 @@ import { portBlocked, type Protocol } from "./blocked-ports.ts";
 import { connectAny } from "./connect-any.ts";
 import { DestinationRefused } from "./destination-refused.ts";
 import type { DestinationRules } from "./destination-rules.ts";
-import { codeOf, createLookup, type Found, type Lookup } from "./resolve-host.ts";
+import { errorCodeOf, createLookup, type ResolvedHost, type Lookup } from "./resolve-host.ts";
 
 export interface DialRequest {
   account: string;
@@ -58,7 +58,7 @@ export function createGuardedDial(options: {
       return await dial(request, limit);
     } catch (error) {
       if (error instanceof DependencyUnavailable) throw error;
-      if (SHORTAGES.has(codeOf(error))) {
+      if (SHORTAGES.has(errorCodeOf(error))) {
         options.onShortage?.(error);
         throw new DependencyUnavailable("machine", { cause: error });
       }
@@ -108,14 +108,15 @@ export function createGuardedDial(options: {
     host: string,
     refused: () => Error,
     limit: Limit,
-  ): Promise<Found> {
+  ): Promise<ResolvedHost> {
     const { signal } = limit;
     try {
       return await untilAborted(lookup(fullName(host)), signal);
     } catch (error) {
       // The answer must not tell whether an internal name exists, unless it is the account's own Service. A name server
       // that is away, or a lack of sockets, tells nothing and is temporary: that error is passed on.
-      if (signal.aborted || !INTERNAL_NAME.test(host) || TEMPORARY.has(codeOf(error))) throw error;
+      if (signal.aborted || !INTERNAL_NAME.test(host) || TEMPORARY.has(errorCodeOf(error)))
+        throw error;
       throw (await isOwnService(account, host, limit)) ? error : refused();
     }
   }

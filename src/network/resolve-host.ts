@@ -1,7 +1,7 @@
 import { lookup as getaddrinfo, Resolver } from "node:dns/promises";
 import { createFairSemaphore, type FairSemaphore } from "../waiting/fair-semaphore.ts";
 
-export interface Found {
+export interface ResolvedHost {
   /** Only the first ones of a very large answer. */
   addresses: string[];
   /** Not from DNS, which does not know the name as it stands, but from the hosts file or by a search domain. */
@@ -9,7 +9,7 @@ export interface Found {
 }
 
 /** The addresses of a name. Rejects with a DNS error (`code` ENOTFOUND, EAI_AGAIN, …). */
-export type Lookup = (host: string) => Promise<Found>;
+export type Lookup = (host: string) => Promise<ResolvedHost>;
 
 /** Milliseconds to wait for AAAA once A is there: some servers mishandle AAAA, and a dial has 10 s in all. */
 const AAAA_AFTER_A = 500;
@@ -75,11 +75,13 @@ export function createLookup(
     // Half an answer is enough: some servers mishandle AAAA queries.
     if (addresses.length > 0) return { addresses };
     if (
-      answers.some((answer) => answer.status === "rejected" && !ANSWERED.has(codeOf(answer.reason)))
+      answers.some(
+        (answer) => answer.status === "rejected" && !ANSWERED.has(errorCodeOf(answer.reason)),
+      )
     )
       readServersAgain();
     const failure = answers.find(
-      (answer) => answer.status === "rejected" && !ABSENT.has(codeOf(answer.reason)),
+      (answer) => answer.status === "rejected" && !ABSENT.has(errorCodeOf(answer.reason)),
     );
     if (failure?.status === "rejected") throw unresolved(host, failure.reason);
     return inTurn(host, dottedTurns);
@@ -117,7 +119,7 @@ export function createLookup(
     return answers;
   }
 
-  async function inTurn(host: string, turns: FairSemaphore): Promise<Found> {
+  async function inTurn(host: string, turns: FairSemaphore): Promise<ResolvedHost> {
     if (!(await turns.acquire(AbortSignal.timeout(patience)))) throw unresolved(host);
     try {
       const addresses = await system(host);
@@ -145,6 +147,6 @@ const ANSWERED = new Set(["ENOTFOUND", "ENODATA"]);
 const ABSENT = new Set([...ANSWERED, "ECONNREFUSED"]);
 
 /** The code of a DNS or system error; empty when it has none. */
-export function codeOf(error: unknown): string {
+export function errorCodeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

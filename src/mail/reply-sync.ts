@@ -1,5 +1,5 @@
 import {
-  allConnections,
+  connectionPrototype,
   ASKED,
   END,
   hangUp,
@@ -13,8 +13,8 @@ import {
  * A server has sent a reply that was not asked for: its next reply would be taken for the answer to a later
  * command.
  */
-export class OutOfStep extends Error {
-  override name = "OutOfStep";
+export class RepliesOutOfSync extends Error {
+  override name = "RepliesOutOfSync";
   /** It answered the message before its end, or with something that is no answer: it may have taken the mail. */
   readonly outcomeUnknown: boolean;
   constructor({ outcomeUnknown }: { outcomeUnknown: boolean }) {
@@ -49,8 +49,8 @@ interface Conversation extends Asking, Endable {
  * - when a message is answered before its end, or by a reply that is no answer to it. A refusal before the end
  *   counts: the server does not take a message without its end. But the next command would be read as a part of it.
  */
-export function keepInStep(): void {
-  const connection = allConnections<Conversation>(
+export function keepRepliesInSync(): void {
+  const connection = connectionPrototype<Conversation>(
     [ANSWER, AFTER_DATA, SEND_MESSAGE, AFTER_MESSAGE, END],
     "nodemailer answers in another way: it must be kept in step anew",
   );
@@ -64,7 +64,7 @@ export function keepInStep(): void {
   const sending = new WeakSet<Conversation>();
 
   const giveUp = (on: Conversation, outcomeUnknown = false): void => {
-    hangUp(on, new OutOfStep({ outcomeUnknown }), "EPROTOCOL");
+    hangUp(on, new RepliesOutOfSync({ outcomeUnknown }), "EPROTOCOL");
   };
 
   connection[ANSWER] = function () {

@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import { allConnections, ASKED, SOCKET, UNDER_WAY, type Asking } from "./smtp-connection.ts";
+import { connectionPrototype, ASKED, SOCKET, UNDER_WAY, type Asking } from "./smtp-connection.ts";
 
 /** nodemailer's method that ends a connection. */
 const CLOSE = "close";
@@ -20,8 +20,8 @@ interface Conversation extends Asking {
  * 4.1.1.10), which servers log as a lost connection. Here QUIT is sent first if nothing is under way, without
  * waiting for the answer.
  */
-export function sayQuit(): void {
-  const connection = allConnections<Conversation>(
+export function sendQuit(): void {
+  const connection = connectionPrototype<Conversation>(
     [CLOSE],
     "nodemailer closes in another way: QUIT must be said anew",
   );

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { instead } from "../../../src/gateway/known-names.ts";
+import { suggestName } from "../../../src/gateway/suggest-name.ts";
 
 const known = [
   "name",
@@ -24,12 +24,12 @@ const cases = [
   { unknown: "x".repeat(100_000), says: `known are ${known.join(", ")}` },
 ];
 test.each(cases)("$unknown: $says", ({ unknown, says }) => {
-  expect(instead(unknown, known)).toBe(says);
+  expect(suggestName(unknown, known)).toBe(says);
 });
 
 test("no more than a dozen names, and none where none is taken", () => {
   const many = Array.from({ length: 30 }, (_, index) => `field_number_${index}`);
-  expect(instead("z", many)).toBe(`known are ${many.slice(0, 12).join(", ")} and more`);
-  expect(instead("page", ["to"])).toBe("known is to");
-  expect(instead("page", [])).toBe("there are none here");
+  expect(suggestName("z", many)).toBe(`known are ${many.slice(0, 12).join(", ")} and more`);
+  expect(suggestName("page", ["to"])).toBe("known is to");
+  expect(suggestName("page", [])).toBe("there are none here");
 });

@@ -5,7 +5,7 @@ const MOST_NAMES = 12;
 const MOST_LETTERS = 64;
 
 /** Advice for an unknown name: the known one that was probably meant, or else a list of them. */
-export function instead(unknown: string, known: readonly string[]): string {
+export function suggestName(unknown: string, known: readonly string[]): string {
   const meant = closest(unknown, known);
   if (meant !== undefined) return `did you mean ${meant}?`;
   if (known.length === 0) return "there are none here";

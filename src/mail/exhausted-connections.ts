@@ -1,4 +1,4 @@
-import { allConnections, END, hangUp, type Endable } from "./smtp-connection.ts";
+import { connectionPrototype, END, hangUp, type Endable } from "./smtp-connection.ts";
 
 /** nodemailer's method for the answer to MAIL FROM. */
 const AFTER_SENDER = "_actionMAIL";
@@ -14,8 +14,8 @@ interface Conversation extends Endable {
  * FROM: nothing of this mail has been sent, and it goes out over another connection. A 4yz on a new connection
  * counts as an answer about the mail.
  */
-export function closeTiredConnections(): void {
-  const connection = allConnections<Conversation>(
+export function closeExhaustedConnections(): void {
+  const connection = connectionPrototype<Conversation>(
     [AFTER_SENDER, END],
     "nodemailer begins mails in another way: tired connections must be found anew",
   );

@@ -16,6 +16,7 @@ import { createReconciler, type ControllerMetrics } from "./reconciler.ts";
 import { createReflector, type ReflectorSink } from "./reflector.ts";
 import { StatusCounts } from "./status-counts.ts";
 import { SuspectCursors } from "./suspect-cursors.ts";
+import { Tombstones } from "./tombstones.ts";
 import { TouchedCursors } from "./touched-cursors.ts";
 import { WakeHeap } from "./wake-heap.ts";
 import { WorkQueue } from "./work-queue.ts";
@@ -72,8 +73,6 @@ const CLOCK_POLL_MS = 250;
  */
 const CLOCK_STEP_MS = 5_000;
 const CURSOR_PAGE = 5_000;
-/** How many deletions a follower remembers in case it takes over. */
-const MAX_TOMBSTONES = 50_000;
 /** After so many failing batches in a row, with PostgreSQL reachable, it is not one bad job that makes them fail. */
 const MAX_BISECTIONS = 16;
 
@@ -120,8 +119,7 @@ export function createController(deps: ControllerDeps): Controller {
   };
   const touched = new TouchedCursors({ ledger, view, queue, timers, onDue });
   const locked = new LockedJobs({ ledger, queue, timers, onDue });
-  /** Uids of deleted jobs whose runs are still to be cancelled. */
-  const tombstones = new Set<string>();
+  const tombstones = new Tombstones();
   /**
    * Cancelling takes turns with reconciling: after a namespace is deleted, there is something to cancel for
    * minutes.
@@ -159,11 +157,7 @@ export function createController(deps: ControllerDeps): Controller {
     },
     deleted(uid) {
       drop(uid);
-      tombstones.add(uid);
-      for (const oldest of tombstones) {
-        if (leading || tombstones.size <= MAX_TOMBSTONES) break;
-        tombstones.delete(oldest);
-      }
+      tombstones.add(uid, leading);
       bell.ring();
     },
     listed(uids, refused) {
@@ -175,7 +169,7 @@ export function createController(deps: ControllerDeps): Controller {
           if (whole) sink.deleted(uid);
           else drop(uid);
         }
-      for (const uid of suspects.listed(whole)) if (!uids.has(uid)) tombstones.add(uid);
+      for (const uid of suspects.listed(whole)) if (!uids.has(uid)) tombstones.add(uid, leading);
       refusedNamespaces = refused;
       if (staleSince !== undefined && staleSince !== -Infinity)
         log.info("the job store is listed again; scheduling goes on");
@@ -244,8 +238,7 @@ export function createController(deps: ControllerDeps): Controller {
   }
 
   async function cancelSome(batch: Batch): Promise<boolean> {
-    const free = tombstones.values().filter((uid) => !queue.aside.has(uid));
-    const gone = free.take(batchSize).toArray();
+    const gone = tombstones.first(batchSize, queue.aside);
     if (gone.length === 0) return false;
     cancelledLast = true;
     batch.written = gone;

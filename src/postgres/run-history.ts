@@ -87,7 +87,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
       );
     },
 
-    known: async (account, jobId) => {
+    hasTrace: async (account, jobId) => {
       const { rows } = await pool.query<{ known: boolean }>({
         name: "job_known",
         text: `select exists (select from job_cursors where account = $1 and job_id = $2)

@@ -38,7 +38,7 @@ export interface RunHistory {
     (({ kind: "execution" } & Execution) | ({ kind: "missed"; id: string } & MissedSpan))[]
   >;
   /** Whether any trace (cursor, execution, missed span) of the job exists. */
-  known(account: string, jobId: string): Promise<boolean>;
+  hasTrace(account: string, jobId: string): Promise<boolean>;
   /**
    * Uids of finished one-time jobs, in their order, from `after` (exclusive): completed, failed or missed, with an
    * account, last decided on before `before`, and with an id that matches `jobIds`. Reads every cursor.

@@ -33,7 +33,7 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
   }
 
   async function known(account: string, jobId: string): Promise<boolean> {
-    return (await jobs.get(account, jobId)) !== undefined || history.known(account, jobId);
+    return (await jobs.get(account, jobId)) !== undefined || history.hasTrace(account, jobId);
   }
 }
 

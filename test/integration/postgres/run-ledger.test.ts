@@ -550,7 +550,7 @@ describe("cancel, orphans, runNow", () => {
       of.spec = { ...of.spec, suspend, schedule: { kind: "once", at: Date.now() + inMs } };
       await fixture.ledger.cancel([of]);
       await fixture.ledger.cancel([of]);
-      expect(await createRunHistory({ pool: fixture.pool }).known(of.account ?? "", of.id)).toBe(
+      expect(await createRunHistory({ pool: fixture.pool }).hasTrace(of.account ?? "", of.id)).toBe(
         true,
       );
       expect(await fixture.missedOf(of)).toEqual(missed);

@@ -841,8 +841,8 @@ describe("history", () => {
     });
     const moments = all.map((one) => (one.kind === "missed" ? one.last : one.executedAt));
     expect(moments).toEqual(moments.toSorted((a, b) => b - a));
-    expect(await fixture.history.known(query.account, query.jobId)).toBe(true);
-    expect(await fixture.history.known(query.account, "job-none")).toBe(false);
+    expect(await fixture.history.hasTrace(query.account, query.jobId)).toBe(true);
+    expect(await fixture.history.hasTrace(query.account, "job-none")).toBe(false);
   });
 });
 

@@ -1,9 +1,9 @@
 import { MINUTE, SECOND, type Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
+import { backoffMs } from "../waiting/backoff.ts";
 import { WakeHeap } from "./wake-heap.ts";
 
-const FIRST_RETRY = SECOND;
-const LAST_RETRY = MINUTE;
+const RETRY = { leastMs: SECOND, mostMs: MINUTE };
 
 /**
  * Keys to reconcile: each at most once however often it is added, first come first served. A key that failed comes back
@@ -59,8 +59,7 @@ export class WorkQueue {
     this.#ready.delete(key);
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
-    const ceiling = Math.min(LAST_RETRY, FIRST_RETRY * 2 ** failures);
-    this.#delayed.set(key, now + ceiling * (0.5 + this.#random() / 2));
+    this.#delayed.set(key, now + backoffMs(failures, this.#random, RETRY));
   }
 
   succeeded(key: string): void {

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
+import { STATEMENT_OVER_MS } from "../domain/ports/dependency-down.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import { Bell } from "../waiting/bell.ts";
@@ -18,8 +19,8 @@ export const CLAIM_TIMING = {
   afterError: 500,
   /** Within which PostgreSQL must begin a claim; later it claims nothing. */
   takeUp: 5_000,
-  /** After which a claim without an answer is surely over on the server (a statement gets 10 s); less than a lease. */
-  unanswered: 16_000,
+  /** Less than a lease. */
+  unanswered: STATEMENT_OVER_MS,
 };
 
 /** Claims as many runs as can start soon; a claim also starts those that are due, while there are slots. */

@@ -10,6 +10,15 @@ const KEPT_AT_MOST = 30_000;
 /** How many milliseconds earlier than the receiver says it is closed: the last request takes time to get there. */
 const KEPT_LESS = 2_000;
 
+/** Turns of the event loop after which everything that had come, such as a connection's end, has been read. */
+export const READ_TURNS = 2;
+
+/** Calls back when everything that had come has been read. */
+export function afterReading(callback: () => void, turns = READ_TURNS): void {
+  if (turns === 0) callback();
+  else setImmediate(afterReading, callback, turns - 1);
+}
+
 /** Hears of a connection while it has it: `received` any number of times, then one of the others, once. */
 export interface ResponseHandler {
   /** The bytes are valid during the call only: other connections read into the same buffer. */
@@ -135,8 +144,7 @@ function readBeforeFailing(socket: Socket): void {
   const write = socket["_write"].bind(socket);
   socket["_write"] = (bytes, encoding, done) => {
     write(bytes, encoding, (error) => {
-      // One turn may be over before anything is read; in the next one, all is.
-      if (error) setImmediate(() => setImmediate(done, error));
+      if (error) afterReading(() => done(error));
       else done();
     });
   };

@@ -1,9 +1,8 @@
 import { isIP, type OnReadOpts, type Socket } from "node:net";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { connect } from "node:tls";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { Dial, DialRequest } from "../network/guarded-dial.ts";
-import { ReceiverConnection } from "./receiver-connection.ts";
+import { afterReading, READ_TURNS, ReceiverConnection } from "./receiver-connection.ts";
 
 /**
  * Milliseconds that a connection is used at most: within this time a changed rule or DNS name counts for busy ones
@@ -12,8 +11,6 @@ import { ReceiverConnection } from "./receiver-connection.ts";
 const CONNECTION_TTL = 60_000;
 /** Milliseconds without a call after which the receiver may have closed a connection, so that it is checked first. */
 const RESTED = 50;
-/** Turns of the event loop after which everything that had come, such as a connection's end, has been read. */
-const TURNS = 2;
 /**
  * Shared by all connections without TLS, for the bytes just read. Answers are short, and Node would allocate 64 KiB for
  * each read and give back the rest.
@@ -75,7 +72,7 @@ export function createReceiverConnections(options: {
   const restingOf = new Map<string, Set<ReceiverConnection>>();
   const all = new Set<ReceiverConnection>();
   let closing = false;
-  /** Turns of the event loop, counted only until `TURNS` after the last release. */
+  /** Turns of the event loop, counted only until `READ_TURNS` after the last release. */
   let turn = 0;
   let countedTo = 0;
 
@@ -86,7 +83,7 @@ export function createReceiverConnections(options: {
 
   function release(account: string, key: string, connection: ReceiverConnection): void {
     if (turn >= countedTo) setImmediate(countTurn);
-    countedTo = turn + TURNS;
+    countedTo = turn + READ_TURNS;
     const waiting = idle.get(key);
     const released = { connection, since: monotonic(), turn };
     if (waiting) waiting.push(released);
@@ -125,7 +122,7 @@ export function createReceiverConnections(options: {
   }
 
   /**
-   * An idle one that was used a short time, but at least `TURNS`, ago: bytes or an end after its answer have been
+   * An idle one that was used a short time, but at least `READ_TURNS`, ago: bytes or an end after its answer have been
    * read.
    */
   function warmOne(account: string, key: string, now: number): ReceiverConnection | undefined {
@@ -135,7 +132,8 @@ export function createReceiverConnections(options: {
       const kept = waiting[place];
       // Those before it have rested for longer.
       if (kept === undefined || now - kept.since >= RESTED) return undefined;
-      if (turn - kept.turn < TURNS || now - kept.connection.openedAt > CONNECTION_TTL) continue;
+      if (turn - kept.turn < READ_TURNS || now - kept.connection.openedAt > CONNECTION_TTL)
+        continue;
       remove(account, key, waiting, place);
       return kept.connection;
     }
@@ -154,7 +152,9 @@ export function createReceiverConnections(options: {
         connection.close();
         continue;
       }
-      for (let n = 0; n < TURNS; n += 1) await nextTurn();
+      await new Promise<void>((resolve) => {
+        afterReading(resolve);
+      });
       if (!connection.gone) return connection;
     }
   }

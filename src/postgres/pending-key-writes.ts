@@ -1,5 +1,5 @@
 import type { Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, STATEMENT_OVER_MS } from "../domain/ports/dependency-down.ts";
 
 /** The answer that requests with the key get from now on. */
 export interface KeptAnswer {
@@ -21,8 +21,6 @@ export interface PendingKeyWrites {
 
 /** Milliseconds between two tries. */
 const AGAIN_MS = 1_000;
-/** Milliseconds after which a statement without an answer is surely over on the server, which gives it 10 s. */
-const UNANSWERED_MS = 16_000;
 /** Most keys that wait to be freed: those of a busy minute. */
 const MOST_FREED = 50_000;
 /** Most answers that wait to be kept: one may have 256 KiB. */
@@ -84,7 +82,7 @@ export function createPendingKeyWrites(options: {
     for (const [token] of freed) toFree.delete(token);
     const unanswered = freed.flatMap(([token, how]) => (how === "unanswered" ? token : []));
     if (unanswered.length > 0)
-      timers.after(UNANSWERED_MS, () => {
+      timers.after(STATEMENT_OVER_MS, () => {
         for (const token of unanswered) freeLater(token, "begun");
       });
   }

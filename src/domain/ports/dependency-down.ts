@@ -18,6 +18,9 @@ export class DependencyUnavailable extends Error {
   }
 }
 
+/** Milliseconds after which a statement without an answer is surely over on PostgreSQL, which gives it 10 s. */
+export const STATEMENT_OVER_MS = 16_000;
+
 /**
  * Somebody holds a lock that was waited for in vain: the dependency works, and what does not need the lock can go
  * on.

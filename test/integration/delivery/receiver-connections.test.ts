@@ -1,10 +1,12 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
-import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { post, type Answer } from "../../../src/delivery/http-post.ts";
-import type { ReceiverConnection } from "../../../src/delivery/receiver-connection.ts";
+import {
+  afterReading,
+  type ReceiverConnection,
+} from "../../../src/delivery/receiver-connection.ts";
 import {
   createReceiverConnections,
   type IdleLimits,
@@ -184,8 +186,7 @@ test("one that is called again at once for a minute is dialled anew as well", as
   await call("a");
   for (const moment of [59_990, 60_001]) {
     // By now the connection is idle: what followed the answer has been read.
-    await turn();
-    await turn();
+    await new Promise<void>((resolve) => afterReading(resolve));
     time = moment;
     expect(dialled).toHaveLength(1);
     await call("a");
@@ -223,8 +224,7 @@ test.each<{ does: string; end: (socket: Socket) => void }>([
     server.on("connection", (socket: Socket) => sockets.push(socket));
     await call("a");
     // By now what followed the answer has been read.
-    await turn();
-    await turn();
+    await new Promise<void>((resolve) => afterReading(resolve));
     time += 1_000;
     // The end is under way, and will not be read in this turn.
     for (const socket of sockets) end(socket);

@@ -3,8 +3,6 @@ import { canonicalJson } from "../domain/exact-json.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Job } from "../domain/job.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
-import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
-import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import {
   JobExists,
   JobNotFound,
@@ -12,16 +10,13 @@ import {
   VersionConflict,
   type JobStore,
 } from "../domain/ports/job-store.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
 import { createAccountList } from "./account-list.ts";
 import { ApiError, isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
-import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { createJobList } from "./job-list.ts";
-import { createJobWatch } from "./job-watch.ts";
+import { createJobWatch, type JobWatchDependencies } from "./job-watch.ts";
 import { definitionMissing, listResources } from "./list-resources.ts";
-import type { ResourceMemory } from "./resource-memory.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL, isMadeByRest, resourceOwner } from "./resource-owner.ts";
 import {
   API_VERSION,
@@ -35,22 +30,12 @@ import {
 import { jobsPath, scopesOf, type Scope } from "./scope.ts";
 import { probeList } from "./list-probe.ts";
 
-export interface KubernetesJobStoreDependencies {
-  client: KubernetesClient;
-  accountNamespaces: AccountNamespaces;
-  monotonic: Monotonic;
-  timers: Timers;
-  random: Random;
-  metrics: Pick<Metrics, "kubernetesWatchEnds">;
+export interface KubernetesJobStoreDependencies extends Omit<
+  JobWatchDependencies,
+  "scopes" | "listedUnder"
+> {
   /** The namespaces to serve, when the installation may not see the whole cluster. */
   namespaces?: readonly string[];
-  /**
-   * Milliseconds without a byte after which a watch counts as lost. Default 100 s, ≥ 90 s in production: bookmarks
-   * come once a minute.
-   */
-  inactivityMs?: number;
-  /** Told of every resource that `watch`, and `list` without an account, bring. */
-  memory?: Pick<ResourceMemory, "seen">;
 }
 
 interface JobResource {

@@ -4,7 +4,8 @@ import { listResources } from "./list-resources.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 import type { Scope } from "./scope.ts";
 
-const PROBE_MS = 5_000;
+/** Milliseconds for one cheap list. */
+export const PROBE_MS = 5_000;
 
 /**
  * Why a namespace's jobs cannot be listed. One that is `gone` has none. One that exists but refuses may have some:

@@ -1,17 +1,14 @@
 import type { Instant } from "../instant.ts";
-import type { ClaimedRun } from "../run.ts";
+import type { ClaimedRun, Execution } from "../run.ts";
 
 /** How an attempt ends for its run. */
 export type Closing = {
   run: ClaimedRun;
   /** The attempt's record. A run that an open circuit held up until its deadline gets one too. */
-  execution: {
-    status: "success" | "failed";
-    httpStatus: number;
-    durationMs: number;
-    errorMessage: string | null;
-    executedAt: Instant;
-  };
+  execution: Pick<
+    Execution,
+    "status" | "httpStatus" | "durationMs" | "errorMessage" | "executedAt"
+  >;
 } & (
   | { next: "finished" }
   /** 410: finished, and the job's generation is halted. */

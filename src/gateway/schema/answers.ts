@@ -1,6 +1,7 @@
 import { Type } from "typebox";
-import { oneOf } from "../../domain/schema/fields.ts";
+import { LIMITS, oneOf } from "../../domain/schema/fields.ts";
 import { ERROR_CODES } from "../error-codes.ts";
+import { MAX_DETAILS } from "../errors.ts";
 
 /** Parts that several answers share. Answers are documented, not validated at run time. */
 
@@ -10,6 +11,21 @@ export function timestamp(description: string) {
 
 /** For free text, in the document only: the readers of queries and bodies refuse NUL before any schema is asked. */
 export const NO_NUL = { pattern: "^[^\\u0000]*$" };
+
+/** The query parameters of a list that has pages. */
+export function paging(limit: { default: number; description: string }) {
+  return {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.pageSize, ...limit })),
+    offset: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: LIMITS.offset,
+        default: 0,
+        description: "Pagination offset.",
+      }),
+    ),
+  };
+}
 
 /** The shape of every answer that is not a success. */
 export const errorAnswer = Type.Object(
@@ -24,7 +40,7 @@ export const errorAnswer = Type.Object(
           }),
           message: Type.String(),
         }),
-        { description: "Only with validation errors: up to 20 findings." },
+        { description: `Only with validation errors: up to ${MAX_DETAILS} findings.` },
       ),
     ),
   },

@@ -3,7 +3,7 @@ import { JOB_STATUSES } from "../../domain/job.ts";
 import { MISSED_REASONS } from "../../domain/run.ts";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS, nullable } from "../../domain/schema/fields.ts";
-import { NO_NUL, timestamp } from "./answers.ts";
+import { NO_NUL, paging, timestamp } from "./answers.ts";
 
 const jobStatus = field.oneOf(JOB_STATUSES, {
   description:
@@ -110,22 +110,7 @@ export type JobsQuery = Static<typeof jobsQuery>;
 
 export const executionsQuery = Type.Object(
   {
-    limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: LIMITS.pageSize,
-        default: 20,
-        description: "Maximum results.",
-      }),
-    ),
-    offset: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: LIMITS.offset,
-        default: 0,
-        description: "Pagination offset.",
-      }),
-    ),
+    ...paging({ default: 20, description: "Maximum results." }),
     status: Type.Optional(
       field.oneOf(["success", "failed"], { description: "Filter by outcome." }),
     ),

@@ -2,7 +2,7 @@ import { Type, type Static } from "typebox";
 import { MAIL_KINDS, MAIL_STATUSES, OTP_MINUTES } from "../../domain/mail.ts";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
-import { NO_NUL, timestamp } from "./answers.ts";
+import { NO_NUL, paging, timestamp } from "./answers.ts";
 
 /**
  * What cannot be folded into lines: a word that is too long for one (RFC 5322, 2.1.1) with the space that begins a
@@ -161,22 +161,7 @@ export const otpVerifyAnswer = Type.Object(
 
 export const logsQuery = Type.Object(
   {
-    limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: LIMITS.pageSize,
-        default: 10,
-        description: "Results per page.",
-      }),
-    ),
-    offset: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: LIMITS.offset,
-        default: 0,
-        description: "Pagination offset.",
-      }),
-    ),
+    ...paging({ default: 10, description: "Results per page." }),
     status: Type.Optional(field.oneOf(MAIL_STATUSES, { description: "Filter by outcome." })),
     kind: Type.Optional(field.oneOf(MAIL_KINDS, { description: "Filter by what sent the mail." })),
     to: Type.Optional(

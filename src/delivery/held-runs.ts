@@ -112,11 +112,11 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   function slotsOf(account: Holder | undefined): number {
     const theirs = account?.inFlight ?? 0;
     const left = limits.concurrency - inFlight;
-    // No account may hold more slots than are left free, unless the limits let one account use every slot. Each start
+    // The limits may let one account use every slot. Otherwise none may hold more slots than are left free. Each start
     // takes one of the free slots and adds it to the account's: hence the half.
     return limits.perAccount < limits.concurrency
       ? Math.min(limits.perAccount - theirs, Math.ceil((left - theirs) / 2))
-      : Math.min(limits.perAccount - theirs, left);
+      : left;
   }
 
   function slotsTo(destination: Holder | undefined): number {

@@ -139,6 +139,24 @@ test("however many accounts hang, the next one finds slots and room", () => {
   expect(runs.takeReady(0)).toEqual([]);
 });
 
+test("an account with a small share has no more, however many slots are free", () => {
+  const runs = createHeldRuns(deliveryLimits({ concurrency: 16, perAccount: 2 }));
+  runs.add(Array.from({ length: 5 }, () => due("a")));
+  const [first] = runs.takeReady(0);
+  expect([runs.inFlight, runs.waiting]).toEqual([2, 3]);
+  expect(runs.takeReady(0)).toEqual([]);
+  if (first) runs.finished(first);
+  expect(runs.takeReady(0)).toHaveLength(1);
+});
+
+test("a webhook's destination has more slots than a mail server", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  const one = claimedRun({});
+  runs.add(Array.from({ length: 200 }, (_, n) => ({ ...one, id: `run ${n}` })));
+  expect(runs.takeReady(one.notBefore)).toHaveLength(limits.perDestination);
+});
+
 test("what an account has waiting counts as well: it leaves room for the next one", () => {
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);

@@ -38,8 +38,6 @@ const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 /** Up to the next quote, backslash or control character. */
 const PLAIN = /[\u0020\u0021\u0023-\u005b\u005d-\uffff]*/y;
 const LITERAL = /true|false|null/y;
-/** What JSON.parse throws for inside a string. */
-const CONTROL = /[^\u0020-\uffff]/;
 const [QUOTE, BACKSLASH, SMALL_U, SPACE] = [0x22, 0x5c, 0x75, 0x20];
 /** By character code, 1: may follow a backslash; `u` is looked at apart. */
 const ESCAPED = codesOf('"\\/bfnrt');
@@ -55,12 +53,11 @@ function codesOf(characters: string): Uint8Array {
 
 /**
  * Scans and parses one JSON object. The scan comes first, since only it bounds the nesting. It skips the
- * contents of strings: where it does not need a string's value, JSON.parse finds its control characters.
+ * contents of strings: JSON.parse finds wrong escapes and control characters. Then a strict scan says where they are.
  */
 export function scanJsonObject(text: string, limits: JsonLimits): JsonScan {
   try {
-    const members = new Scanner({ text, ...limits, strict: false }).object();
-    return { ok: true, members, value: parsed(text, limits) };
+    return { ok: true, ...scanned(text, limits) };
   } catch (error) {
     if (error instanceof Problem)
       return { ok: false, problem: error.message, tooMany: error instanceof TooMany };
@@ -68,12 +65,13 @@ export function scanJsonObject(text: string, limits: JsonLimits): JsonScan {
   }
 }
 
-function parsed(text: string, limits: JsonLimits): Record<string, unknown> {
+function scanned(text: string, limits: JsonLimits) {
   try {
-    return JSON.parse(text) as Record<string, unknown>;
+    const members = new Scanner({ text, ...limits, strict: false }).object();
+    return { members, value: JSON.parse(text) as Record<string, unknown> };
   } catch (error) {
-    // Throws a Problem that names the place.
-    new Scanner({ text, ...limits, strict: true }).object();
+    // Throws a Problem that names the first place.
+    if (!(error instanceof TooMany)) new Scanner({ text, ...limits, strict: true }).object();
     throw error;
   }
 }
@@ -85,9 +83,6 @@ interface Open {
 
 class Scanner {
   private at = 0;
-  /** Where the last searches found a quote and a backslash. Out of date once `at` is past them. */
-  private quote = -1;
-  private backslash = -1;
   private readonly text: string;
   private readonly depth: number;
   private readonly strict: boolean;
@@ -198,7 +193,7 @@ class Scanner {
 
   private key(seen: Set<string> | Map<string, unknown>): string {
     if (this.text[this.at] !== '"') throw this.unexpected();
-    const key = this.decode(this.string());
+    const key = JSON.parse(this.string()) as string;
     // Parsers disagree on which of two equal keys wins: one could be checked and the other acted on.
     if (seen.has(key)) throw new Problem(`the key ${JSON.stringify(key)} is given twice`);
     if (seen instanceof Set) seen.add(key);
@@ -212,19 +207,12 @@ class Scanner {
   /** Consumes a string and returns it as written, quotes included. */
   private string(): string {
     const start = this.at;
-    let byNumber = false;
     this.at += 1;
-    for (;;) {
-      this.skipPlain();
-      const stop = this.text.charCodeAt(this.at);
-      if (stop === QUOTE) break;
-      if (stop !== BACKSLASH) throw this.unexpected();
-      byNumber = this.escape() || byNumber;
-    }
-    this.at += 1;
+    if (this.strict) this.checkedRest();
+    else this.uncheckedRest();
     const written = this.text.slice(start, this.at);
-    if (byNumber) {
-      const value = this.decode(written);
+    if (written.includes("\\u")) {
+      const value = JSON.parse(written) as string;
       // PostgreSQL takes no NUL in text, and neither it nor UTF-8 takes half a surrogate pair.
       if (value.includes("\u0000")) throw new Problem(`NUL in a string at offset ${start}`);
       if (!value.isWellFormed()) throw new Problem(`lone surrogate in a string at offset ${start}`);
@@ -232,48 +220,57 @@ class Scanner {
     return written;
   }
 
-  /** The value of the string that ends here. The search for its end skipped control characters: they are refused. */
-  private decode(written: string): string {
-    const control = written.search(CONTROL);
-    if (control === -1) return JSON.parse(written) as string;
-    throw new Problem(jsonProblem(this.text, this.at - written.length + control));
+  /**
+   * Goes behind the quote that ends the string: the next one behind an even number of backslashes. Texts and
+   * attachments are megabytes, so a native search is used, after a look at the characters that are near.
+   */
+  private uncheckedRest(): void {
+    for (;;) {
+      const near = Math.min(this.at + NEAR, this.text.length);
+      while (this.at < near) {
+        const code = this.text.charCodeAt(this.at);
+        this.at += code === BACKSLASH ? 2 : 1;
+        if (code === QUOTE) return;
+      }
+      const quote = this.text.indexOf('"', this.at);
+      if (quote === -1) throw new SyntaxError("a string without an end");
+      let behind = quote;
+      while (behind > this.at && this.text.charCodeAt(behind - 1) === BACKSLASH) behind -= 1;
+      this.at = quote + 1;
+      if ((quote - behind) % 2 === 0) return;
+    }
   }
 
-  /** Consumes an escape; true for `\uXXXX`. A body has room for millions, and a regular expression is slow for each. */
-  private escape(): boolean {
+  private checkedRest(): void {
+    for (;;) {
+      this.skipPlain();
+      const stop = this.text.charCodeAt(this.at);
+      if (stop === QUOTE) break;
+      if (stop !== BACKSLASH) throw this.unexpected();
+      this.escape();
+    }
+    this.at += 1;
+  }
+
+  /** Consumes an escape. A body has room for millions, and a regular expression is slow for each. */
+  private escape(): void {
     const byNumber = this.text.charCodeAt(this.at + 1) === SMALL_U;
     const end = this.at + (byNumber ? 6 : 2);
     for (let at = this.at + (byNumber ? 2 : 1); at < end; at += 1)
       if ((byNumber ? HEX_DIGIT : ESCAPED)[this.text.charCodeAt(at)] !== 1) throw this.unexpected();
     this.at = end;
-    return byNumber;
   }
 
-  /**
-   * Goes to the next quote or backslash; when strict, also to a control character. Attachments are megabytes, so native
-   * searches are used, each of which reads a place only once. Before them `NEAR` characters are looked at one by one:
-   * where escapes follow one another, a search costs more than it skips.
-   */
+  /** Goes to the next quote, backslash or control character. Where escapes follow one another, they are near. */
   private skipPlain(): void {
     const near = Math.min(this.at + NEAR, this.text.length);
     for (; this.at < near; this.at += 1) {
       const code = this.text.charCodeAt(this.at);
-      if (code === QUOTE || code === BACKSLASH || (this.strict && code < SPACE)) return;
+      if (code === QUOTE || code === BACKSLASH || code < SPACE) return;
     }
-    if (this.strict) {
-      PLAIN.lastIndex = this.at;
-      PLAIN.test(this.text);
-      this.at = PLAIN.lastIndex;
-      return;
-    }
-    if (this.quote < this.at) this.quote = this.next('"');
-    if (this.backslash < this.at) this.backslash = this.next("\\");
-    this.at = Math.min(this.quote, this.backslash);
-  }
-
-  private next(character: string): number {
-    const found = this.text.indexOf(character, this.at);
-    return found === -1 ? this.text.length : found;
+    PLAIN.lastIndex = this.at;
+    PLAIN.test(this.text);
+    this.at = PLAIN.lastIndex;
   }
 
   private take(pattern: RegExp): string {

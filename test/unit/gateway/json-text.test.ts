@@ -67,6 +67,11 @@ describe("scanJsonObject refuses", () => {
       text: `{"a":"\\n${"b".repeat(100)}\n"}`,
       problem: "column 109: a line break",
     },
+    {
+      name: "the first of two mistakes, in a string",
+      text: '{"a":"\n", b:1}',
+      problem: "column 7: a line break",
+    },
     { name: "an unknown escape", text: '{"a":"\\x"}', problem: "column 7:" },
     { name: "an escape beyond ASCII", text: '{"a":"\\\u0161"}', problem: "column 7:" },
     { name: "an escape that ends", text: '{"a":"\\', problem: "column 7:" },
@@ -112,6 +117,17 @@ test("a member's span is its value as it stood in the text", () => {
   const a = result.members.get("a");
   expect(text.slice(a?.start, a?.end)).toBe('{ "z": 1.0, "1": [ ] }');
   expect(a?.values).toBe(3);
+});
+
+test("a string ends at the next quote behind an even number of backslashes, near or far", () => {
+  for (const before of [0, 1, 29, 30, 31, 32, 33, 100])
+    for (const end of ["", '"', "\\", '\\"', '"\\', '\\\\"\\', '"x"'.repeat(50)]) {
+      const text = JSON.stringify({ a: "x".repeat(before) + end, b: 1 });
+      const result = scan(text);
+      if (!result.ok) throw new Error(`${text}: ${result.problem}`);
+      expect([...result.members.keys()]).toEqual(["a", "b"]);
+      expect(result.members.get("a")?.end).toBe(text.indexOf(',"b"'));
+    }
 });
 
 test("whatever JSON.stringify writes is accepted, with the spans of its members", () => {

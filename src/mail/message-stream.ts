@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import * as base64 from "nodemailer/lib/base64";
-import type MimeNode from "nodemailer/lib/mime-node";
+import MimeNode from "nodemailer/lib/mime-node";
 import * as quotedPrintable from "nodemailer/lib/qp";
 
 export interface Watch {
@@ -14,23 +14,30 @@ export interface Watch {
   onEnd: () => void;
 }
 
+/** nodemailer's method that makes a stream of a node's content. */
+const STREAM = "_getStream";
+
+if (!(STREAM in MimeNode.prototype))
+  throw new Error("nodemailer reads contents in another way: they are not read in slices");
+
 /**
- * Makes `watch` hear when the message's bytes are read. A message that is one text is composed at once:
+ * Makes `watch` hear when the message's bytes are read. A message that is one short text is composed at once:
  * nodemailer's streams for it take as long as all the rest of sending a mail.
  */
 export function watchReading(message: MimeNode, { mayContinue, onEnd }: Watch): void {
   const create = message.createReadStream.bind(message);
   message.createReadStream = () => {
     const text = composed(message);
-    const stream = text === undefined ? inParts(create(), mayContinue) : sliced(text, mayContinue);
-    return stream.once("end", onEnd);
+    if (text !== undefined) return sliced(text, mayContinue).once("end", onEnd);
+    for (const node of [message, ...message.childNodes]) readInSlices(node);
+    return inParts(create(), mayContinue).once("end", onEnd);
   };
 }
 
-/** Undefined unless the message is one text. Leaves out what we do not use of nodemailer: transforms and DKIM. */
+/** Undefined unless the message is one short text. Leaves out what we do not use of nodemailer: transforms and DKIM. */
 function composed(message: MimeNode): string | undefined {
   // A node with several parts has no content of its own; the content of an attachment is bytes.
-  if (typeof message.content !== "string") return undefined;
+  if (typeof message.content !== "string" || message.content.length > SLICE) return undefined;
   const body = encoded(message.content, message.getTransferEncoding());
   const text = `${message.buildHeaders()}\r\n\r\n${body}`;
   // A message ends with a line end (RFC 5321, 4.1.1.4).
@@ -53,6 +60,27 @@ function encoded(content: string, transferEncoding: string | false): string {
 const SLICE = 64 * 1024;
 /** For the same reason, a chunk is not read before the previous one has been taken. */
 const READ_NOTHING_AHEAD = 0;
+
+/**
+ * nodemailer gives a node's content to its encoder in one piece: five mebibytes of text keep everybody else waiting
+ * for a quarter of a second.
+ */
+function readInSlices(node: MimeNode): void {
+  const { content } = node;
+  if (typeof content !== "string" && !Buffer.isBuffer(content)) return;
+  const bytes = typeof content === "string" ? Buffer.from(content) : content;
+  Object.assign(node, { [STREAM]: () => Readable.from(slices(bytes)) });
+  // nodemailer counts the letters of a text to choose its encoding, twice if it is not told.
+  const encoding = node.getTransferEncoding();
+  if (encoding) node.setHeader("Content-Transfer-Encoding", encoding);
+}
+
+async function* slices(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += SLICE) {
+    if (at > 0) await nextTurn();
+    yield bytes.subarray(at, at + SLICE);
+  }
+}
 
 function sliced(text: string, mayContinue: () => void): Readable {
   const bytes = Buffer.from(text);

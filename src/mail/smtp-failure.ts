@@ -122,7 +122,10 @@ const TOO_LARGE = /^Message size larger than allowed (\d+)$/;
 const SYSTEM_CODE =
   /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+|ERR_SSL.+)$/;
 
-/** Removes secrets, because a server may quote what we sent: the password, and its encodings for AUTH. */
+/**
+ * Removes secrets, because a server may quote what we sent: the password, and its encodings for AUTH. A server that
+ * means to tell it has it, and any number of other forms for it: they are not looked for.
+ */
 export function scrub(text: string, secrets: readonly string[]): string {
   let clean = text.toWellFormed().replace(CONTROL, " ");
   for (const secret of secrets) if (secret !== "") clean = clean.replaceAll(secret, "[secret]");

@@ -112,7 +112,7 @@ export const ERROR_CODES = {
   sign_in_delayed: {
     status: 429,
     meaning:
-      "Dashboard: too many failed sign-ins from this client, or too many passwords are being checked at once; see `Retry-After`.",
+      "Dashboard: too many sign-ins from this client failed or were begun at the OpenID provider, or too many passwords are being checked at once; see `Retry-After`.",
   },
   headers_too_large: { status: 431, meaning: "The request's headers are too large." },
   smtp_failed: {

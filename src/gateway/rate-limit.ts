@@ -4,14 +4,29 @@ import { createTokenBucket, type TokenBucket } from "../waiting/token-bucket.ts"
 import { ApiError } from "./errors.ts";
 
 export interface RateLimits {
-  /** Requests a second that one API key may make in the long run. */
+  /** Requests a second that one API key, or client, may make in the long run. */
   perSecond: number;
   /** Requests that it may make at once. */
   burst: number;
 }
 
-/** Keys that are remembered. The least recently used one drops out: its bucket would be full again anyway. */
-const MOST_KEYS = 10_000;
+/** Buckets that are remembered. The least recently used one drops out: it would be full again anyway. */
+const MOST_BUCKETS = 10_000;
+
+/** Token buckets by name, in this process; each is full at first. */
+export function createTokenBuckets(
+  limits: RateLimits & { monotonic: Monotonic },
+): (name: string) => TokenBucket {
+  const buckets = new LRUCache<string, TokenBucket>({ max: MOST_BUCKETS });
+  return (name) => {
+    let bucket = buckets.get(name);
+    if (!bucket) {
+      bucket = createTokenBucket(limits);
+      buckets.set(name, bucket);
+    }
+    return bucket;
+  };
+}
 
 /**
  * A token bucket for each API key, in this process: with n gateways a key has n times the rate.
@@ -21,14 +36,10 @@ export function createRateLimiter(limits: RateLimits & { monotonic: Monotonic })
   take(keyId: string): Record<string, string>;
 } {
   const { perSecond, burst } = limits;
-  const buckets = new LRUCache<string, TokenBucket>({ max: MOST_KEYS });
+  const bucketOf = createTokenBuckets(limits);
   return {
     take(keyId) {
-      let bucket = buckets.get(keyId);
-      if (!bucket) {
-        bucket = createTokenBucket(limits);
-        buckets.set(keyId, bucket);
-      }
+      const bucket = bucketOf(keyId);
       const allowed = bucket.take();
       const { left } = bucket;
       const headers = {

@@ -53,7 +53,7 @@ export const DASHBOARD_ENDPOINTS = {
     summary: "Begin a sign-in through the OpenID provider; returns the page to open",
     body: own.singleSignOnBody,
     success: ok(own.singleSignOnAnswer),
-    errors: ["not_found"],
+    errors: ["not_found", "sign_in_delayed"],
   },
   finishSingleSignOn: {
     ...OPEN,

@@ -1,4 +1,5 @@
 import type { Sessions } from "../../domain/ports/accounts.ts";
+import type { Monotonic } from "../../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../../domain/ports/dependency-down.ts";
 import type {
   Identities,
@@ -8,6 +9,7 @@ import type {
 import type { Logger } from "../../telemetry/logger.ts";
 import type { ApiAnswer } from "../endpoint.ts";
 import { ApiError } from "../errors.ts";
+import { createTokenBuckets } from "../rate-limit.ts";
 import type { DashboardRequest } from "./request.ts";
 import type { CallbackQuery, SingleSignOn } from "./schemas.ts";
 import { readSingleSignOnCookie, sessionCookie, singleSignOnCookie } from "./session-cookie.ts";
@@ -22,8 +24,12 @@ export interface SingleSignOnRouteOptions {
   sessions: Pick<Sessions, "create" | "delete">;
   /** Undefined: no provider is configured. */
   singleSignOn?: Parts;
+  monotonic: Monotonic;
   log: Pick<Logger, "warn" | "error">;
 }
+
+/** Sign-ins that the clients of one address may begin. Anybody can, and each is kept for ten minutes. */
+const BEGINNINGS = { perSecond: 1, burst: 100 };
 
 /** Why nobody is signed in. The page puts it into words, so that a forged link cannot show its own text. */
 type Reason =
@@ -39,15 +45,22 @@ type Reason =
  * submitted form would have to be allowed by the page's policy (`form-action`).
  */
 export function singleSignOnRoutes(options: SingleSignOnRouteOptions) {
-  const { sessions, log } = options;
+  const { sessions, monotonic, log } = options;
+  const beginningsOf = createTokenBuckets({ ...BEGINNINGS, monotonic });
   return {
     async beginSingleSignOn(request: DashboardRequest<SingleSignOn>): Promise<ApiAnswer> {
-      const { origin, host, token, body } = request;
+      const { origin, host, token, client, body } = request;
       const { provider, attempts } = configured();
       if (origin !== provider.publicUrl)
         throw new ApiError(
           "invalid_request",
           `sign in with ${provider.name} at ${provider.publicUrl}/dashboard/: the provider sends you back there`,
+        );
+      if (!beginningsOf(client).take())
+        throw new ApiError(
+          "sign_in_delayed",
+          "too many sign-ins have been begun from your network: try again in a second",
+          { retryAfterSeconds: 1 },
         );
       const { url, checks } = await beginAtProvider(provider);
       // Ended here: the session cookie does not come along from the provider's site, and the callback could not end it.

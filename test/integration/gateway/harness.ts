@@ -73,6 +73,7 @@ export interface Overrides {
   limits?: GatewayOptions["limits"];
   bodyBytes?: GatewayOptions["bodyBytes"];
   timers?: GatewayOptions["timers"];
+  monotonic?: GatewayOptions["monotonic"];
   trustedProxies?: GatewayOptions["trustedProxies"];
   /** For single sign-on: the provider has to know the address before the start. By default the system chooses one. */
   port?: number;
@@ -157,7 +158,7 @@ export async function startHarness(overrides: Overrides = {}) {
     ready: createReadiness(createDependencyChecks({ jobs: () => jobs.ping() })),
     clock,
     timers: overrides.timers ?? timers,
-    monotonic,
+    monotonic: overrides.monotonic ?? monotonic,
     metrics,
     log,
     version: "0.0.0-test",

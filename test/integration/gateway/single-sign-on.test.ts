@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Identities } from "../../../src/domain/ports/single-sign-on.ts";
+import { parseTrustedProxies } from "../../../src/gateway/client-address.ts";
 import { CALLBACK_PATH, createOpenIdProvider } from "../../../src/oidc/openid-provider.ts";
 import { createIdentities } from "../../../src/postgres/identities.ts";
 import {
@@ -33,6 +34,8 @@ function relyingParty() {
 
 /** Runs once when the next identity has been looked up, before the gateway goes on. */
 let onceKnown: (() => Promise<void>) | undefined;
+/** The gateway's monotonic clock, in milliseconds. */
+let time = 0;
 function knowing(identities: Identities): Identities {
   return {
     ...identities,
@@ -54,6 +57,8 @@ beforeAll(async () => {
   });
   harness = await startHarness({
     port,
+    trustedProxies: parseTrustedProxies(["127.0.0.1"]),
+    monotonic: () => time,
     singleSignOn: (pool) => ({
       provider: relyingParty(),
       attempts: createSingleSignOns({ pool }),
@@ -338,6 +343,26 @@ describe("nobody is signed in", () => {
   });
 });
 
+function beginAs(client: string): Promise<Response> {
+  return fetch(`${dashboard}/dashboard/api/single-sign-on`, {
+    method: "POST",
+    headers: {
+      Origin: dashboard,
+      "Content-Type": "application/json",
+      "X-Forwarded-For": client,
+    },
+    body: "{}",
+  });
+}
+
+/** How many sign-ins are stored. */
+async function stored(): Promise<number> {
+  const { rows } = await harness.pool.query<{ count: number }>(
+    "select count(*)::int as count from single_sign_ons",
+  );
+  return rows[0]?.count ?? 0;
+}
+
 describe("beginning", () => {
   test("is the page's to do, at the address that the provider sends people back to", async () => {
     const cross = await ask(traveller(), "POST", "/single-sign-on", {}, "https://evil.example");
@@ -350,6 +375,20 @@ describe("beginning", () => {
     });
     expect(elsewhere.status).toBe(400);
     expect(await elsewhere.text()).toContain(`sign in with Example ID at ${dashboard}/dashboard/`);
+  });
+
+  test("is limited for each client, as every sign-in under way is stored", async () => {
+    const before = await stored();
+    const many = await Promise.all(Array.from({ length: 101 }, () => beginAs("192.0.2.1")));
+    const refused = many.filter(({ status }) => status === 429);
+    expect(refused).toHaveLength(1);
+    expect(refused[0]?.headers.get("retry-after")).toBe("1");
+    expect(await refused[0]?.json()).toMatchObject({ code: "sign_in_delayed" });
+    expect((await stored()) - before).toBe(100);
+    expect((await beginAs("192.0.2.2")).status).toBe(200);
+    time += 1_000;
+    expect((await beginAs("192.0.2.1")).status).toBe(200);
+    expect((await beginAs("192.0.2.1")).status).toBe(429);
   });
 
   test("keeps no secret in what the browser stores: a hash is kept here", async () => {

@@ -19,6 +19,14 @@ const SMALL = 65_536;
 /** Waiting requests of one account. A crowd of them is cheap to send, and must not get other accounts refused. */
 const MOST_WAITING = 100;
 
+/**
+ * The room, in bytes, of a process whose heap and memory are limited to so many; a `memoryLimit` of 0 is none. Node
+ * never sets the heap's limit below 256 MiB: in a container of less than 512 MiB half of the memory counts instead.
+ */
+export function bodyRoomBytes(of: { heapLimit: number; memoryLimit: number }): number {
+  return Math.min(of.heapLimit, (of.memoryLimit || Infinity) / 2) / 16;
+}
+
 interface Waiting {
   account: string;
   bytes: number;

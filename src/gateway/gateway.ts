@@ -25,7 +25,7 @@ import { dashboardPage } from "./dashboard-page.ts";
 import { createJobInventory } from "./dashboard/job-inventory.ts";
 import { routeDashboard, type DashboardOptions } from "./dashboard/dashboard-router.ts";
 import { docsPage } from "./docs-page.ts";
-import { createBodyRoom } from "./body-room.ts";
+import { bodyRoomBytes, createBodyRoom } from "./body-room.ts";
 import type { ApiRequest, Handler } from "./endpoint.ts";
 import { routeEndpoint, type BodyOf, type QueryOf } from "./endpoint-route.ts";
 import { createHttpServer, DRAIN_MS, type HttpServer } from "./http-server.ts";
@@ -66,7 +66,7 @@ export interface GatewayOptions {
   version: string;
   /** Per API key and process. */
   limits: RateLimits;
-  /** Bytes of request bodies at a time; see createBodyRoom. Default: a sixteenth of the heap's limit. */
+  /** Bytes of request bodies at a time; see createBodyRoom. Default: bodyRoomBytes. */
   bodyBytes?: number;
   /** Connections to PostgreSQL that the stores have: lists do not take all of them. */
   databaseConnections: number;
@@ -122,7 +122,12 @@ export function createGateway(given: GatewayOptions): Gateway {
   app.silent = true;
   const router = new Router<GatewayState>();
   const limiter = createRateLimiter({ ...options.limits, monotonic: options.monotonic });
-  const bytes = options.bodyBytes ?? getHeapStatistics().heap_size_limit / 16;
+  const bytes =
+    options.bodyBytes ??
+    bodyRoomBytes({
+      heapLimit: getHeapStatistics().heap_size_limit,
+      memoryLimit: process.constrainedMemory(),
+    });
   const room = createBodyRoom({ bytes, timers: options.timers });
   const readers = {
     normal: createBodyReader({ limitBytes: BODY_LIMITS.normal }),

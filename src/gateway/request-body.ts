@@ -40,7 +40,7 @@ export interface BodyReader {
 
 /**
  * koa-body only reads the stream under a limit, since it would accept invalid UTF-8, arrays and compressed
- * bodies. It is told that JSON is text in `binary`, which keeps every byte.
+ * bodies. It is told that JSON is text without an encoding, which it leaves as bytes.
  */
 export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyReader {
   const readText = koaBody({
@@ -50,7 +50,7 @@ export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyRe
     text: true,
     textTypes: ["application/json"],
     textLimit: limitBytes,
-    encoding: "binary",
+    encoding: "",
     patchNode: false,
     parsedMethods: [HttpMethodEnum.POST, HttpMethodEnum.PATCH],
     onError: (error) => {
@@ -63,10 +63,10 @@ export function createBodyReader({ limitBytes }: { limitBytes: number }): BodyRe
       // It is `identity` by now, which the library that reads the stream knows in lower case only.
       delete ctx.req.headers["content-encoding"];
       await readText(ctx, async () => {});
-      const binary: unknown = ctx.request.body;
+      const bytes: unknown = ctx.request.body;
       // Nobody reads it again, and it would keep megabytes in memory while the mail waits for its server.
       delete ctx.request.body;
-      return parseJsonBody(Buffer.from(typeof binary === "string" ? binary : "", "latin1"));
+      return parseJsonBody(Buffer.isBuffer(bytes) ? bytes : Buffer.alloc(0));
     },
     async mostBytes(ctx) {
       return Math.min(
@@ -95,7 +95,7 @@ async function bufferedSize(req: IncomingMessage): Promise<number | undefined> {
   return req.complete ? req.readableLength : undefined;
 }
 
-/** koa-body's errors about a request have a status. Others, such as a file that cannot be opened, are our own fault. */
+/** koa-body's errors about a request have a status. Others are our own fault. */
 function bodyError(error: Error, limitBytes: number): Error {
   const { status } = error as { status?: unknown };
   if (status === 413)

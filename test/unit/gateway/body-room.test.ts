@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createBodyRoom } from "../../../src/gateway/body-room.ts";
+import { bodyRoomBytes, createBodyRoom } from "../../../src/gateway/body-room.ts";
 import { ApiError } from "../../../src/gateway/errors.ts";
 
 const MIB = 1_048_576;
@@ -67,6 +67,15 @@ function roomOf(mib: number) {
     },
   };
 }
+
+test.each([
+  { what: "without a limit", heapLimit: 4_144 * MIB, memoryLimit: 0, room: 259 * MIB },
+  { what: "of any size", heapLimit: 4_144 * MIB, memoryLimit: 2 ** 64, room: 259 * MIB },
+  { what: "of 512 MiB", heapLimit: 259 * MIB, memoryLimit: 512 * MIB, room: 16 * MIB },
+  { what: "of 192 MiB", heapLimit: 259 * MIB, memoryLimit: 192 * MIB, room: 6 * MIB },
+])("the room in a memory $what", ({ room, ...limits }) => {
+  expect(bodyRoomBytes(limits)).toBe(room);
+});
 
 test("one account has half of the room, and holds up nobody else", async () => {
   const { enter, leave, inside } = roomOf(32);

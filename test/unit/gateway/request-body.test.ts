@@ -61,7 +61,7 @@ test("a chunked body whose client had gone before anybody looked is waited for b
   server.close();
 });
 
-test("that no file can be opened to read a body by is not told as the body's fault", async () => {
+test("a body is read also when no file can be opened", async () => {
   const said = await outOfFiles(`
     import { once } from "node:events";
     import { connect } from "node:net";
@@ -71,7 +71,8 @@ test("that no file can be opened to read a body by is not told as the body's fau
     const app = new Koa();
     app.use(async (ctx) => {
       useUpFiles();
-      await reader.read(ctx).catch((error) => console.log(error.name, error.message));
+      const { text } = await reader.read(ctx);
+      console.log("read", text);
       process.exit();
     });
     const server = app.listen(0, "127.0.0.1");
@@ -79,7 +80,7 @@ test("that no file can be opened to read a body by is not told as the body's fau
     const head = "POST / HTTP/1.1\\r\\nHost: a\\r\\nContent-Type: application/json\\r\\n";
     connect(server.address().port, "127.0.0.1").write(head + "Content-Length: 2\\r\\n\\r\\n{}");
   `);
-  expect(said).toMatch(/^Error .*too many open files/);
+  expect(said.trim()).toBe("read {}");
 });
 
 describe("refused", () => {

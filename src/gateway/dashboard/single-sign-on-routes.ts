@@ -29,7 +29,7 @@ export interface SingleSignOnRouteOptions {
 }
 
 /** Sign-ins that the clients of one address may begin. Anybody can, and each is kept for ten minutes. */
-const BEGINNINGS = { perSecond: 1, burst: 100 };
+const BEGINNINGS = { perSecond: 10, burst: 100 };
 
 /** Why nobody is signed in. The page puts it into words, so that a forged link cannot show its own text. */
 type Reason =

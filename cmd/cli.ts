@@ -9,7 +9,7 @@ import { createDestinationPolicy } from "../src/network/destination-policy.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
 import { mailServerWarning } from "../src/network/mail-server-warning.ts";
 import type { Accounts } from "../src/domain/ports/accounts.ts";
-import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-unavailable.ts";
 import { createAccountBinding } from "../src/kubernetes/account-binding.ts";
 import { createAccountDeletion } from "../src/kubernetes/account-deletion.ts";
 import { namespaceUid } from "../src/kubernetes/namespace-uid.ts";

@@ -2,7 +2,7 @@ import { required, type Configuration } from "../src/configuration/configuration
 import { createAccounts } from "../src/postgres/accounts.ts";
 import { createApiKeys } from "../src/postgres/api-keys.ts";
 import { cancelAccountRuns } from "../src/postgres/cancel-account-runs.ts";
-import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-unavailable.ts";
 import { createCircuits } from "../src/postgres/circuits.ts";
 import { createPostgresClock } from "../src/postgres/clock.ts";
 import type { KeyRing } from "../src/postgres/key-ring.ts";

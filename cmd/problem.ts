@@ -2,7 +2,7 @@ import { ConfigurationError } from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
 import { NamespaceInUse } from "../src/domain/ports/accounts.ts";
-import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-unavailable.ts";
 import { isRefusedByPg } from "../src/postgres/connection-errors.ts";
 import { UnknownKeyId, WrongKey } from "../src/postgres/key-ring.ts";
 import {

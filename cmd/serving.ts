@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { required, type Configuration } from "../src/configuration/configuration.ts";
 import { pause } from "../src/waiting/pause.ts";
-import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-unavailable.ts";
 import { aborted, untilAborted } from "../src/waiting/until-aborted.ts";
 import { parseKeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema, forgetOtherClusters } from "../src/postgres/migrate.ts";

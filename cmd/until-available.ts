@@ -1,6 +1,6 @@
 import { pause } from "../src/waiting/pause.ts";
 import type { Monotonic, Timers } from "../src/domain/ports/clock.ts";
-import { DependencyUnavailable } from "../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../src/domain/ports/dependency-unavailable.ts";
 
 const RETRY_MS = 1_000;
 /** Between two lines that say what is waited for. */

@@ -1,7 +1,7 @@
 import { Bell } from "../waiting/bell.ts";
 import { HOUR, MINUTE } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
 import { ContentRefused } from "../domain/ports/content-refused.ts";

@@ -1,7 +1,7 @@
 import { MINUTE, SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { Monotonic, Random, Timer, Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import {
   ChangeUnread,
   JOBS_PER_PAGE,

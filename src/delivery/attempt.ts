@@ -4,7 +4,7 @@ import { classifyMail } from "../domain/delivery-outcome.ts";
 import type { EmailTarget } from "../domain/job.ts";
 import { mailFailureText, type MailResult, type NewEmailLogEntry } from "../domain/mail.ts";
 import type { Clock } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Mailer } from "../domain/ports/mail.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";

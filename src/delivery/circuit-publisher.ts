@@ -1,7 +1,7 @@
 import { partsOfKey } from "../domain/destination.ts";
 import type { Timer, Timers } from "../domain/ports/clock.ts";
 import type { Circuits, CircuitState } from "../domain/ports/circuits.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Transition } from "./circuit-breakers.ts";
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import { STATEMENT_OVER_MS } from "../domain/ports/dependency-down.ts";
+import { STATEMENT_OVER_MS } from "../domain/ports/dependency-unavailable.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import { Bell } from "../waiting/bell.ts";

@@ -3,7 +3,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { SigningSecrets, SmtpSettingsStore } from "../domain/ports/accounts.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { pause } from "../waiting/pause.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { EmailLog, Mailer } from "../domain/ports/mail.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";

@@ -1,7 +1,7 @@
 import type { Instant } from "../domain/instant.ts";
 import type { NewEmailLogEntry } from "../domain/mail.ts";
 import type { Timers } from "../domain/ports/clock.ts";
-import { LockHeld } from "../domain/ports/dependency-down.ts";
+import { LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";

@@ -1,6 +1,6 @@
 import { SECOND, type Instant } from "../domain/instant.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";

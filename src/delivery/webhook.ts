@@ -2,7 +2,7 @@ import { classifyHttp, classifyNetwork } from "../domain/delivery-outcome.ts";
 import { isoUtc } from "../domain/instant.ts";
 import type { WebhookTarget } from "../domain/job.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { SecretHeaders, SecretHeaderValues } from "../domain/ports/secret-headers.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import { isReservedWebhookHeader } from "../domain/webhook-headers.ts";

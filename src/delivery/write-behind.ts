@@ -1,7 +1,7 @@
 import { pause } from "../waiting/pause.ts";
 import type { Timer, Timers } from "../domain/ports/clock.ts";
 import { ContentRefused } from "../domain/ports/content-refused.ts";
-import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-unavailable.ts";
 
 export interface WriteBehind<T> {
   /** `held`: somebody is known to hold a lock on it, so that it is put aside at once. */

@@ -7,7 +7,7 @@ import {
   PasswordsBusy,
 } from "../domain/ports/accounts.ts";
 import { ClockUnknown } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { DependencyRefusal } from "../domain/ports/dependency-refusal.ts";
 import { JobNotFound, JobOwned, VersionConflict } from "../domain/ports/job-store.ts";
 import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";

@@ -2,7 +2,7 @@ import type { Cursor } from "../domain/cursor.ts";
 import { DAY, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { Clock } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { FinishedJob, RunHistory } from "../domain/ports/run-history.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";

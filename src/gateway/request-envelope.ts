@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type Koa from "koa";
 import type { Monotonic } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createSwarmWarning } from "../telemetry/swarm-warning.ts";

@@ -1,5 +1,5 @@
 import { JobsLeft, type Accounts } from "../domain/ports/accounts.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";

@@ -1,4 +1,4 @@
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { DependencyRefusal } from "../domain/ports/dependency-refusal.ts";
 
 /** The part of Kubernetes' `Status` that is read here. */

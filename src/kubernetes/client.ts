@@ -1,7 +1,7 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { errors, request, type Dispatcher } from "undici";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { AnswerTooLarge, ApiError, isTooLarge, parseStatus } from "./api-error.ts";
 import { createCredentials } from "./credentials.ts";

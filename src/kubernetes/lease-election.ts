@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Instant } from "../domain/instant.ts";
 import type { Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { ApiError } from "./api-error.ts";

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { parseExactJson } from "../domain/exact-json.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { ApiError, isExpired, type ApiStatus } from "./api-error.ts";
 
 export type WatchEvent<T> =

@@ -1,7 +1,7 @@
 import { createTransport } from "nodemailer";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailResult } from "../domain/mail.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import { scrub, secretsOf, smtpFailure } from "./smtp-failure.ts";
 import { mailOptions, smtpOptions } from "./smtp-options.ts";

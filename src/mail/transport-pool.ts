@@ -5,7 +5,7 @@ import type MimeNode from "nodemailer/lib/mime-node";
 import SMTPPool from "nodemailer/lib/smtp-pool";
 import type { SmtpSettings } from "../domain/account.ts";
 import type { MailFailure, MailMessage, MailResult } from "../domain/mail.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import { RepliesOutOfSync } from "./reply-sync.ts";

@@ -1,5 +1,5 @@
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { untilAborted } from "../waiting/until-aborted.ts";
 import { classifyAddress } from "./address-class.ts";
 import { portBlocked, type Protocol } from "./blocked-ports.ts";

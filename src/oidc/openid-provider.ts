@@ -22,7 +22,7 @@ import {
   type CustomFetch,
 } from "openid-client";
 import type { Monotonic } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type {
   IdentityProvider,
   ProviderPerson,

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { keyOfParts, MAIL_SERVER } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { JobSpec } from "../domain/job.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";

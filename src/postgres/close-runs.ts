@@ -1,5 +1,5 @@
 import { isoUtc } from "../domain/instant.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";

@@ -1,4 +1,4 @@
-import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import { DEADLOCK, LOCK_NOT_AVAILABLE, READ_ONLY, sqlState } from "./sql-state.ts";
 
 /** SQLSTATEs of errors that pass; the statement itself is not at fault. */

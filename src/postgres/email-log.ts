@@ -5,7 +5,7 @@ import {
   type EmailLogEntry,
   type NewEmailLogEntry,
 } from "../domain/mail.ts";
-import { LockHeld } from "../domain/ports/dependency-down.ts";
+import { LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import { ensureEmailLogMonths } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";

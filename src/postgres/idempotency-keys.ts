@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { IdempotencyKeys } from "../domain/ports/idempotency-keys.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import type { Pool } from "./pool.ts";

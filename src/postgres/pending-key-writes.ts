@@ -1,5 +1,8 @@
 import type { Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable, STATEMENT_OVER_MS } from "../domain/ports/dependency-down.ts";
+import {
+  DependencyUnavailable,
+  STATEMENT_OVER_MS,
+} from "../domain/ports/dependency-unavailable.ts";
 
 /** The answer that requests with the key get from now on. */
 export interface KeptAnswer {

@@ -6,7 +6,7 @@ import {
   type ClientBase,
   type ClientConfig,
 } from "pg";
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { isConnectionRefused, isBrokenConnection, translateError } from "./connection-errors.ts";
 import { tolerateConnectionLimit } from "./connection-limit.ts";
 import { DEADLOCK, sqlState } from "./sql-state.ts";

@@ -1,7 +1,7 @@
 import { afterAttempt } from "../domain/after-attempt.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
-import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { claimedOf, type ClaimedRow } from "./claim-runs.ts";

@@ -1,4 +1,4 @@
-import { DependencyUnavailable } from "../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 
 /** The SQLSTATE of a PostgreSQL error (PostgreSQL, Appendix A), also when it was wrapped. */
 export function sqlState(error: unknown): string | undefined {

@@ -1,5 +1,5 @@
 import { describe, inject } from "vitest";
-import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../src/domain/ports/dependency-unavailable.ts";
 import { createKubernetesJobIndex } from "../../src/kubernetes/kubernetes-job-index.ts";
 import { specFromResource, specToResource } from "../../src/kubernetes/scheduled-job.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isoUtc } from "../../src/domain/instant.ts";
 import type { Clock } from "../../src/domain/ports/clock.ts";
-import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../src/domain/ports/dependency-unavailable.ts";
 import {
   ApiError,
   isAlreadyExists,

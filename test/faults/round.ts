@@ -4,7 +4,7 @@ import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { monotonic } from "../../cmd/system.ts";
-import { DependencyUnavailable } from "../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../src/domain/ports/dependency-unavailable.ts";
 import { createPostgresClock } from "../../src/postgres/clock.ts";
 import type { OwnControlPlane } from "../kubernetes/own-control-plane.ts";
 import { createApi, type Api } from "./api.ts";

@@ -1,5 +1,5 @@
 import type { Job, JobOwner, JobSpec } from "../job.ts";
-import { DependencyUnavailable } from "./dependency-down.ts";
+import { DependencyUnavailable } from "./dependency-unavailable.ts";
 
 /**
  * How many jobs a page has for those who read all jobs. A page is in memory as bytes, as text and as objects at once: a

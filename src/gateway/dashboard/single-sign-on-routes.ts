@@ -1,6 +1,6 @@
 import type { Sessions } from "../../domain/ports/accounts.ts";
 import type { Monotonic } from "../../domain/ports/clock.ts";
-import { DependencyUnavailable } from "../../domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../domain/ports/dependency-unavailable.ts";
 import type {
   Identities,
   IdentityProvider,

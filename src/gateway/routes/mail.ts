@@ -10,7 +10,7 @@ import {
   type MailMessage,
   type MailResult,
 } from "../../domain/mail.ts";
-import { DependencyUnavailable, LockHeld } from "../../domain/ports/dependency-down.ts";
+import { DependencyUnavailable, LockHeld } from "../../domain/ports/dependency-unavailable.ts";
 import type { IdempotencyKeys } from "../../domain/ports/idempotency-keys.ts";
 import type { EmailLog, Mailer, Otps } from "../../domain/ports/mail.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";

@@ -4,7 +4,7 @@ import { monotonic, timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import { LockHeld } from "../../../src/domain/ports/dependency-down.ts";
+import { LockHeld } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import type { StatusReporter } from "../../../src/domain/ports/status-reporter.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";

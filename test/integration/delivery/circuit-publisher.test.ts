@@ -7,7 +7,7 @@ import { createCircuitBreakers } from "../../../src/delivery/circuit-breakers.ts
 import { createCircuitPublisher } from "../../../src/delivery/circuit-publisher.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Circuits } from "../../../src/domain/ports/circuits.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";

@@ -3,7 +3,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { WebhookTarget } from "../../../src/domain/job.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
 import { until } from "../../until.ts";

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import { timers } from "../../../cmd/system.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";

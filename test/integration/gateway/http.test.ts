@@ -2,7 +2,10 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
+import {
+  DependencyUnavailable,
+  LockHeld,
+} from "../../../src/domain/ports/dependency-unavailable.ts";
 import { JobOwned, VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { ENDPOINTS, type EndpointDefinition } from "../../../src/gateway/schema/endpoints.ts";
 import { startScriptedServer } from "../mail/scripted-server.ts";

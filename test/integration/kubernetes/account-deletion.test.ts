@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { parse } from "yaml";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createAccountDeletion } from "../../../src/kubernetes/account-deletion.ts";
 import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";

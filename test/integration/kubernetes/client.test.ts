@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";

@@ -1,6 +1,6 @@
 import { getEventListeners } from "node:events";
 import { afterEach, describe, expect, test } from "vitest";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { LIMITS } from "../../../src/domain/schema/fields.ts";
 import { otpMessage } from "../../../src/mail/otp-message.ts";
 import { until } from "../../until.ts";

@@ -7,7 +7,10 @@ import {
   createIdempotencyKeys,
   deleteExpiredIdempotencyKeys,
 } from "../../../src/postgres/idempotency-keys.ts";
-import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
+import {
+  DependencyUnavailable,
+  LockHeld,
+} from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";

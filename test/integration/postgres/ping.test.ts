@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { createFoundation } from "../../../cmd/foundation.ts";
 import { readConfiguration } from "../../../src/configuration/configuration.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";

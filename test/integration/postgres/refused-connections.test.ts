@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { isConnectionRefused } from "../../../src/postgres/connection-errors.ts";
 import { createClient, createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
 import { createAuthority } from "../../network/certificates.ts";

@@ -21,7 +21,7 @@ import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { until } from "../../until.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {

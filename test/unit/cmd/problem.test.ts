@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { problemOf, reportFailure } from "../../../cmd/problem.ts";
 import { StartProblem } from "../../../src/configuration/start-problem.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 
 const DATABASE = "postgres://carillon:secret@db.example:5432/carillon";
 const failure = (fields: object, message = "it failed") =>

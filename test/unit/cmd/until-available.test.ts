@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { untilAvailable } from "../../../cmd/until-available.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { FakeTime } from "../controller/controller-world.ts";
 
 function tried(dependency: "postgres" | "kubernetes", answersAt: number, error?: Error) {

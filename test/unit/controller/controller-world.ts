@@ -16,7 +16,7 @@ import type {
   LedgerNews,
   RunLedger,
 } from "../../../src/domain/ports/run-ledger.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 
 /** Time that only the test moves. Timers fire in order; the event loop turns between them. */
 export class FakeTime implements Clock, Timers {

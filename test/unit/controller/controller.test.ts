@@ -3,7 +3,10 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createController, type ControllerDeps } from "../../../src/controller/controller.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
-import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
+import {
+  DependencyUnavailable,
+  LockHeld,
+} from "../../../src/domain/ports/dependency-unavailable.ts";
 import {
   ChangeUnread,
   PositionExpired,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createAttempt } from "../../../src/delivery/attempt.ts";
 import type { MailResult, NewEmailLogEntry } from "../../../src/domain/mail.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";

@@ -3,7 +3,10 @@ import { timers } from "../../../cmd/system.ts";
 import { createOutcomeRecorder } from "../../../src/delivery/outcome-recorder.ts";
 import type { EmailLogEntry, NewEmailLogEntry } from "../../../src/domain/mail.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
-import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
+import {
+  DependencyUnavailable,
+  LockHeld,
+} from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { until } from "../../until.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";

@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
 import { createWriteBehind } from "../../../src/delivery/write-behind.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
-import { DependencyUnavailable, LockHeld } from "../../../src/domain/ports/dependency-down.ts";
+import {
+  DependencyUnavailable,
+  LockHeld,
+} from "../../../src/domain/ports/dependency-unavailable.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
 
 function world(maxBatch = 100) {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import { DAY } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { FinishedJob } from "../../../src/domain/ports/run-history.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import { timingOf } from "../../../src/domain/timing.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { JobsLeft } from "../../../src/domain/ports/accounts.ts";
 import { createAccountDeletion } from "../../../src/kubernetes/account-deletion.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { KubeConfig, type Cluster, type User } from "@kubernetes/client-node";
 import { afterEach, describe, expect, test } from "vitest";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesClient, type ApiCall } from "../../../src/kubernetes/client.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";

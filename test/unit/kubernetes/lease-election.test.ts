@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createLeaseElection } from "../../../src/kubernetes/lease-election.ts";

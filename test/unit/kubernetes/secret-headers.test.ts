@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createServiceNamespaces } from "../../../src/kubernetes/service-namespaces.ts";
 import { FakeTime } from "../controller/controller-world.ts";

@@ -3,7 +3,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import { destinationKey, partsOfKey } from "../../../src/domain/destination.ts";
 import { jobStatus } from "../../../src/domain/job-status.ts";
 import type { Circuit } from "../../../src/domain/ports/circuits.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-down.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { JobHistory } from "../../../src/domain/ports/run-history.ts";
 import type { Execution, MissedSpan } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";

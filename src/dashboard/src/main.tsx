@@ -10,7 +10,8 @@ import {
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { RouterProvider } from "react-router/dom";
-import { ApiError, IN_DOUBT, UNANSWERED } from "./api.ts";
+import { triesAgainAfter, triesAtOnce, tryAgainWhenShown } from "./again.ts";
+import { ApiError, IN_DOUBT } from "./api.ts";
 import { router } from "./routes.tsx";
 import { followOtherTabs, recheckSession } from "./session.ts";
 import { createSteadyScheduler } from "./steady.ts";
@@ -38,11 +39,6 @@ function onChangeFailed(error: unknown): void {
   if (error instanceof ApiError && error.code === IN_DOUBT) void queryClient.invalidateQueries();
 }
 
-/** Another try at once would get the same answer, or wait as long for none. */
-function isFinal({ status, code }: ApiError): boolean {
-  return (status >= 400 && status < 500) || code === UNANSWERED;
-}
-
 // Shows what a click has begun before the next click or key comes. By default a timer is in between: a dialog could
 // still be cancelled while its action is already under way.
 notifyManager.setScheduler(createSteadyScheduler(window));
@@ -68,13 +64,15 @@ const queryClient = new QueryClient({
     queries: {
       networkMode: "always",
       refetchOnReconnect: true,
-      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && isFinal(error)),
+      retry: triesAtOnce,
+      refetchInterval: triesAgainAfter,
       staleTime: 2_000,
     },
   },
 });
 
 followOtherTabs(queryClient);
+tryAgainWhenShown(queryClient);
 
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");

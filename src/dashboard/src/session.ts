@@ -1,7 +1,8 @@
 import { notifications } from "@mantine/notifications";
-import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { ApiError, get } from "./api.ts";
 import type { Account, Session } from "./api-types.ts";
+import { useLoaded } from "./loaded.ts";
 import { dropUnsavedOfOthers } from "./unsaved.ts";
 
 const KEY = ["session"];
@@ -11,7 +12,7 @@ const SIGNAL = "carillon-session-changed";
 
 /** The session; null when nobody is signed in. */
 export function useSessionQuery() {
-  return useQuery<Session | null>({
+  return useLoaded<Session | null>({
     queryKey: KEY,
     queryFn: async ({ client, signal }) => {
       const session = await fetchSession();

@@ -65,7 +65,7 @@ export function Shell() {
   const session = useSessionQuery();
   if (session.isPending) return <WaitingForAll />;
   // Only if there is no session yet: one that could not be refreshed is still used.
-  if (session.isLoadingError)
+  if (session.error && session.data === undefined)
     return (
       <Center h="100vh" p="md">
         <Problem error={session.error} retry={() => session.refetch()} />

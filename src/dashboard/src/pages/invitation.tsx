@@ -1,6 +1,6 @@
 import { Anchor, Card, Center, PasswordInput, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useLocation, useNavigate } from "react-router";
 import { ask, post } from "../api.ts";
@@ -8,6 +8,7 @@ import type { Session } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { noteFirstPageShown } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { useLoaded } from "../loaded.ts";
 import { useSignedIn } from "../session.ts";
 import { SingleSignOnButton, useSignInOptions } from "./single-sign-on.tsx";
 
@@ -26,7 +27,7 @@ function Invitation({ token }: { token: string }) {
   const [password, setPassword] = useState("");
   const navigate = useNavigate();
   const signedIn = useSignedIn();
-  const found = useQuery({
+  const found = useLoaded({
     queryKey: ["invitation", token],
     queryFn: () => ask<{ email: string; role: string; account: string }>("/invitation", { token }),
     enabled: token !== "",

@@ -15,7 +15,7 @@ import {
 } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
-import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useMutation } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ApiError, ask } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
@@ -25,6 +25,7 @@ import { GrowingTextarea } from "../components/growing-textarea.tsx";
 import { Problem } from "../components/problem.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
 import { TypedBefore } from "../components/typed-before.tsx";
+import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
 import { useStillHere } from "../still-here.ts";
 import { MY_ZONE } from "../time.ts";
@@ -146,7 +147,7 @@ export function JobForm(props: {
   };
   const [settled] = useDebouncedValue(draft, 250);
   const toCheck = creating ? bodyOf(settled).body : changesToCheck(settled, start);
-  const check = useQuery({
+  const check = useLoaded({
     queryKey: ["job-check", props.id ?? null, toCheck],
     // The answer contains the draft that was checked: until the next answer comes, this one is shown, and must not be
     // taken for an answer about a newer draft.
@@ -412,7 +413,7 @@ export function JobForm(props: {
                 expression={cron ? asked.cron_expression : null}
                 zone={cron ? asked.timezone : MY_ZONE}
                 times={check.data?.fire_times ?? []}
-                settled={draft === settled && !check.isFetching && !check.isError}
+                settled={draft === settled && check.data !== undefined && !check.isPlaceholderData}
               />
               {check.error && <Problem error={check.error} retry={() => check.refetch()} />}
             </Stack>

@@ -1,5 +1,8 @@
 import { Anchor, Button, Container, Text } from "@mantine/core";
-import { Link } from "react-router";
+import { useQuery } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { Link, useLocation, useNavigate } from "react-router";
+import { get } from "../api.ts";
 import { Page } from "../components/page.tsx";
 
 export function NotFound() {
@@ -29,6 +32,7 @@ export function NotAllowed({ title, who }: { title: string; who: "owner" | "admi
 
 /** In place of a page that could not be loaded or rendered: after an update its files may be gone. */
 export function PageProblem() {
+  useReturnWithServer();
   return (
     <Page title="This page could not be shown">
       <Text>Carillon may have been updated, or cannot be reached at the moment.</Text>
@@ -37,6 +41,26 @@ export function PageProblem() {
       </div>
     </Page>
   );
+}
+
+/**
+ * Goes to the same page again once the server can be reached, if it could not be at first. Otherwise the reason is
+ * another one, and the page would fail for ever.
+ */
+function useReturnWithServer(): void {
+  const navigate = useNavigate();
+  const here = useLocation();
+  const { isSuccess, errorUpdateCount } = useQuery({
+    queryKey: ["reachable"],
+    queryFn: () => get("/sign-in"),
+    retry: false,
+    staleTime: Infinity,
+    gcTime: 0,
+  });
+  const isBack = isSuccess && errorUpdateCount > 0;
+  useEffect(() => {
+    if (isBack) void navigate(here, { replace: true });
+  }, [isBack]);
 }
 
 /** The same for what is around the pages. */

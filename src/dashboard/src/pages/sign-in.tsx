@@ -24,7 +24,7 @@ export function SignInPage() {
   });
   const options = useSignInOptions();
   // Shown only when it is known whether there is a provider: a button that comes later would move the others.
-  if (options.isPending && options.errorUpdateCount === 0) return <WaitingForAll />;
+  if (options.isPending) return <WaitingForAll />;
   const provider = options.data?.single_sign_on?.name;
   return (
     <Center component="main" mih="100vh" p="md">

@@ -1,9 +1,10 @@
 import { Divider } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ask, get } from "../api.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Problem } from "../components/problem.tsx";
+import { useLoaded } from "../loaded.ts";
 
 interface SignInOptions {
   /** Null: one can only sign in with a password. */
@@ -11,7 +12,7 @@ interface SignInOptions {
 }
 
 export function useSignInOptions() {
-  return useQuery({
+  return useLoaded({
     queryKey: ["sign-in"],
     queryFn: () => get<SignInOptions>("/sign-in"),
     staleTime: Infinity,

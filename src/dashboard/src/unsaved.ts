@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { useLocation } from "react-router";
 
-/** What the user `by` has typed into forms and not saved, by page. In memory only. */
+/** What the user `by` has typed into forms and not saved, by page and form. In memory only. */
 const typed = new Map<string, unknown>();
 let by: string | undefined;
 
@@ -19,31 +19,34 @@ interface Unsaved<T> {
   drop: () => void;
 }
 
-/** Also makes the browser ask before it closes a page with something unsaved. */
-export function useUnsaved<T>(user: string): Unsaved<T> {
+/**
+ * Also makes the browser ask before it closes a page with something unsaved. `form`: its name, where a page has
+ * several.
+ */
+export function useUnsaved<T>(user: string, form = ""): Unsaved<T> {
   const { pathname, search } = useLocation();
-  const [page] = useState(pathname + search);
+  const [key] = useState(`${pathname}${search} ${form}`);
   const [found, setFound] = useState(() =>
-    by === user ? (typed.get(page) as T | undefined) : undefined,
+    by === user ? (typed.get(key) as T | undefined) : undefined,
   );
   useEffect(() => {
     const ask = (event: BeforeUnloadEvent) => {
-      if (typed.has(page)) event.preventDefault();
+      if (typed.has(key)) event.preventDefault();
     };
     addEventListener("beforeunload", ask);
     return () => {
       removeEventListener("beforeunload", ask);
     };
-  }, [page]);
+  }, [key]);
   return {
     found,
     hold: (what) => {
       dropUnsavedOfOthers(user);
       by = user;
-      typed.set(page, what);
+      typed.set(key, what);
     },
     drop: () => {
-      typed.delete(page);
+      typed.delete(key);
       setFound(undefined);
     },
   };

@@ -248,6 +248,95 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
 
   test.each([
+    {
+      path: "api-keys",
+      title: "API keys",
+      opener: "Create API key",
+      fields: { Label: "half a label" },
+    },
+    {
+      path: "settings",
+      title: "Settings",
+      opener: "Invite",
+      fields: { Email: "half@example.com" },
+    },
+    {
+      path: "accounts",
+      title: "Accounts",
+      opener: "Create account",
+      fields: { Name: "half", "Owner's email": "half@example.com" },
+    },
+  ])(
+    "a dialog with something typed is open again on $path",
+    async ({ path, title, opener, fields }) => {
+      const { context, page } = await open(path);
+      const dialog = page.getByRole("dialog");
+      const typed = Object.entries(fields);
+      await button(page, opener).click();
+      for (const [name, text] of typed)
+        await dialog.getByRole("textbox", { name, exact: true }).fill(text);
+      await context.clearCookies();
+      await lookAt(page);
+      await enter(page, owner);
+      await dialog.waitFor();
+      for (const [name, text] of typed)
+        expect(await dialog.getByRole("textbox", { name, exact: true }).inputValue()).toBe(text);
+      // Whoever closes it does not want it any more.
+      await page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "detached" });
+      await expect.poll(() => heading(page, title).and(page.locator(":focus")).count()).toBe(1);
+      await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
+      await heading(page, "Jobs").waitFor();
+      await page.goBack();
+      await button(page, opener).click();
+      for (const [name] of typed)
+        expect(await dialog.getByRole("textbox", { name, exact: true }).inputValue()).toBe("");
+      await context.close();
+    },
+  );
+
+  test("a dialog is not open again when what was typed into it has been made", async () => {
+    const { context, page } = await open("api-keys");
+    await button(page, "Create API key").click();
+    await field(page, "Label").fill("made");
+    await button(page, "Create").click();
+    await button(page, "Copy the key").waitFor();
+    await context.clearCookies();
+    await lookAt(page);
+    await enter(page, owner);
+    await button(page, "Delete the key made").waitFor();
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    await context.close();
+  });
+
+  test("settings that were typed are there again for the same user, but for passwords", async () => {
+    const { context, page } = await open("settings");
+    const days = field(page, "Days to keep executions and the email log");
+    const again = page.getByText("What you typed is here again.");
+    const endSession = async () => {
+      await days.fill("30");
+      await page.getByLabel("New password").fill("a secret to keep");
+      await context.clearCookies();
+      await lookAt(page);
+      await enter(page, owner);
+      await again.waitFor();
+    };
+    await endSession();
+    expect(await days.inputValue()).toBe("30");
+    expect(await page.getByLabel("New password").inputValue()).toBe("");
+    await button(page, "Start afresh").click();
+    await again.waitFor({ state: "detached" });
+    expect(await days.inputValue()).toBe("");
+    await endSession();
+    const sent = page.waitForRequest((request) => request.method() === "PATCH");
+    await button(page, "Save").click();
+    expect((await sent).postDataJSON()).toEqual({ retention_days: 30 });
+    await page.getByText("Settings saved").waitFor();
+    await again.waitFor({ state: "detached" });
+    await context.close();
+  });
+
+  test.each([
     { what: "another user", signsOut: false, as: () => other },
     { what: "whoever signs in after somebody signed out", signsOut: true, as: () => owner },
   ])("nothing that was typed is there for $what", async ({ signsOut, as }) => {

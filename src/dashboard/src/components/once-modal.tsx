@@ -11,14 +11,15 @@ import { useLastOpened } from "./last-opened.ts";
 import { Problem } from "./problem.tsx";
 
 /**
- * The mutation of an `OnceModal`. Afterwards `list` is loaded again, but not waited for: what was made is shown only
- * once, and must be shown even if the list cannot be loaded.
+ * The mutation of an `OnceModal`. Afterwards `form` is not unsaved any more, and `list` is loaded again, but not waited
+ * for: what was made is shown only once, and must be shown even if the list cannot be loaded.
  */
-export function useMakeOnce<T>(list: QueryKey, make: () => Promise<T>) {
+export function useMakeOnce<T>(list: QueryKey, form: { drop: () => void }, make: () => Promise<T>) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: make,
     onSuccess: () => {
+      form.drop();
       void client.invalidateQueries({ queryKey: list });
     },
   });

@@ -1,6 +1,5 @@
 import { Button, Table, Text, TextInput } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
-import { useState } from "react";
 import { get, post } from "../api.ts";
 import type { Account } from "../api-types.ts";
 import { Code } from "../components/copy.tsx";
@@ -10,16 +9,17 @@ import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
 import { TableCard } from "../components/table-card.tsx";
+import { useKeptDialog, type KeptDialog } from "../kept.ts";
 import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
-import { BindAccount } from "./bind-account.tsx";
+import { BindAccount, type Binding } from "./bind-account.tsx";
 
 const ACCOUNTS = ["accounts"];
 
 export function AccountsPage() {
   const { installation } = useSession();
-  const [creating, setCreating] = useState(false);
-  const [binding, setBinding] = useState<Account>();
+  const creating = useKeptDialog("create", { name: "", namespace: "", email: "" });
+  const binding = useKeptDialog<Binding>("bind", { account: undefined, namespace: "" });
   const accounts = useLoaded({
     queryKey: ACCOUNTS,
     queryFn: async () => (await get<{ accounts: Account[] }>("/accounts")).accounts,
@@ -32,7 +32,7 @@ export function AccountsPage() {
         <Button
           leftSection={<IconPlus size={16} />}
           onClick={() => {
-            setCreating(true);
+            creating.open();
           }}
         >
           Create account
@@ -64,7 +64,7 @@ export function AccountsPage() {
                 <RowAction
                   of={`Bind ${account.name} to a namespace`}
                   run={() => {
-                    setBinding(account);
+                    binding.open({ account });
                   }}
                 >
                   {account.namespace === null ? "Bind" : "Move"}
@@ -74,28 +74,20 @@ export function AccountsPage() {
           ))}
         </TableCard>
       )}
-      <BindAccount
-        account={binding}
-        close={() => {
-          setBinding(undefined);
-        }}
-      />
-      <CreateAccount
-        opened={creating}
-        close={() => {
-          setCreating(false);
-        }}
-      />
+      <BindAccount form={binding} />
+      <CreateAccount form={creating} />
     </Page>
   );
 }
 
-function CreateAccount({ opened, close }: { opened: boolean; close: () => void }) {
+function CreateAccount({
+  form,
+}: {
+  form: KeptDialog<{ name: string; namespace: string; email: string }>;
+}) {
   const { installation } = useSession();
-  const [name, setName] = useState("");
-  const [namespace, setNamespace] = useState("");
-  const [email, setEmail] = useState("");
-  const create = useMakeOnce(ACCOUNTS, () =>
+  const { name, namespace, email } = form.typed;
+  const create = useMakeOnce(ACCOUNTS, form, () =>
     post<{ account: Account; link: string }>("/accounts", {
       name: name.trim(),
       owner_email: email.trim(),
@@ -103,15 +95,12 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
     }),
   );
   const leave = () => {
-    close();
-    setName("");
-    setNamespace("");
-    setEmail("");
+    form.close();
     create.reset();
   };
   return (
     <OnceModal
-      opened={opened}
+      opened={form.opened}
       title={create.data ? `Account ${create.data.account.name} created` : "Create an account"}
       action="Create"
       make={create}
@@ -133,7 +122,7 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
         data-autofocus
         value={name}
         onChange={(event) => {
-          setName(event.currentTarget.value);
+          form.type({ name: event.currentTarget.value });
         }}
       />
       {installation.kubernetes && (
@@ -142,7 +131,7 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
           description="The account's jobs are the ScheduledJobs of this namespace."
           value={namespace}
           onChange={(event) => {
-            setNamespace(event.currentTarget.value);
+            form.type({ namespace: event.currentTarget.value });
           }}
         />
       )}
@@ -153,7 +142,7 @@ function CreateAccount({ opened, close }: { opened: boolean; close: () => void }
         required
         value={email}
         onChange={(event) => {
-          setEmail(event.currentTarget.value);
+          form.type({ email: event.currentTarget.value });
         }}
       />
     </OnceModal>

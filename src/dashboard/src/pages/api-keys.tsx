@@ -13,6 +13,7 @@ import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
 import { TableCard } from "../components/table-card.tsx";
+import { useKeptDialog, type KeptDialog } from "../kept.ts";
 import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
 
@@ -21,7 +22,7 @@ const KEYS = ["api-keys"];
 export function ApiKeysPage() {
   const { user } = useSession();
   const owner = user.role === "owner";
-  const [creating, setCreating] = useState(false);
+  const creating = useKeptDialog("create", { label: "" });
   const [doomed, setDoomed] = useState<ApiKey>();
   const opener = useRef<HTMLButtonElement>(null);
   const client = useQueryClient();
@@ -35,7 +36,7 @@ export function ApiKeysPage() {
       ref={opener}
       leftSection={<IconPlus size={16} />}
       onClick={() => {
-        setCreating(true);
+        creating.open();
       }}
     >
       Create API key
@@ -102,12 +103,7 @@ export function ApiKeysPage() {
           ))}
         </TableCard>
       )}
-      <CreateKey
-        opened={creating}
-        close={() => {
-          setCreating(false);
-        }}
-      />
+      <CreateKey form={creating} />
       <Confirm
         opened={doomed !== undefined}
         title="Delete this API key?"
@@ -130,19 +126,18 @@ export function ApiKeysPage() {
   );
 }
 
-function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
-  const [label, setLabel] = useState("");
-  const create = useMakeOnce(KEYS, () =>
+function CreateKey({ form }: { form: KeptDialog<{ label: string }> }) {
+  const { label } = form.typed;
+  const create = useMakeOnce(KEYS, form, () =>
     post<{ key: ApiKey; raw: string }>("/api-keys", { label: label.trim() }),
   );
   const leave = () => {
-    close();
-    setLabel("");
+    form.close();
     create.reset();
   };
   return (
     <OnceModal
-      opened={opened}
+      opened={form.opened}
       title={create.data ? "Your new API key" : "Create an API key"}
       action="Create"
       make={create}
@@ -167,7 +162,7 @@ function CreateKey({ opened, close }: { opened: boolean; close: () => void }) {
         data-autofocus
         value={label}
         onChange={(event) => {
-          setLabel(event.currentTarget.value);
+          form.type({ label: event.currentTarget.value });
         }}
       />
     </OnceModal>

@@ -1,17 +1,23 @@
 import { Group, Modal, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { post } from "../api.ts";
 import type { Account } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { useLastOpened } from "../components/last-opened.ts";
 import { Problem } from "../components/problem.tsx";
+import type { KeptDialog } from "../kept.ts";
 
-/** A dialog that binds an account to a namespace. It is closed while `account` is undefined. */
-export function BindAccount(props: { account: Account | undefined; close: () => void }) {
-  const opened = props.account !== undefined;
-  const { account, close } = useLastOpened({ ...props, opened });
-  const [namespace, setNamespace] = useState("");
+export interface Binding {
+  /** Undefined while the dialog is closed. */
+  account: Account | undefined;
+  namespace: string;
+}
+
+/** A dialog that binds an account to a namespace. */
+export function BindAccount({ form }: { form: KeptDialog<Binding> }) {
+  const { opened, close } = form;
+  const { namespace } = form.typed;
+  const { account } = useLastOpened({ opened, account: form.typed.account });
   const client = useQueryClient();
   const bind = useMutation({
     mutationFn: () =>
@@ -19,14 +25,12 @@ export function BindAccount(props: { account: Account | undefined; close: () => 
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ["accounts"] });
       close();
-      setNamespace("");
     },
   });
   // Not while the request is under way: its success would close the dialog opened next.
   const leave = () => {
     if (bind.isPending) return;
     close();
-    setNamespace("");
     bind.reset();
   };
   return (
@@ -59,7 +63,7 @@ export function BindAccount(props: { account: Account | undefined; close: () => 
             data-autofocus
             value={namespace}
             onChange={(event) => {
-              setNamespace(event.currentTarget.value);
+              form.type({ namespace: event.currentTarget.value });
             }}
           />
           {bind.error && <Problem error={bind.error} />}

@@ -19,6 +19,8 @@ import { Confirm } from "../components/confirm.tsx";
 import { Page } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
+import { TypedBefore } from "../components/typed-before.tsx";
+import { useKept } from "../kept.ts";
 import { accountChanged, useSession, useSignedIn } from "../session.ts";
 import { UsersCard } from "./users-card.tsx";
 
@@ -41,12 +43,16 @@ function AccountCard() {
   const { account, installation } = useSession();
   const client = useQueryClient();
   // Only what differs from what the user saw is saved: somebody else may have changed the rest meanwhile.
-  const [seen, setSeen] = useState(account);
-  const [zone, setZone] = useState(account.time_zone);
-  const [days, setDays] = useState<number | string>(account.retention_days ?? "");
+  const form = useKept<{ seen: Account; zone: string; days: number | string }>("account", {
+    seen: account,
+    zone: account.time_zone,
+    days: account.retention_days ?? "",
+  });
+  const { typed } = form;
+  const [seen, setSeen] = useState(typed.seen);
   const most = installation.retention_days;
   const save = useMutation({
-    mutationFn: async () => {
+    mutationFn: async ({ zone, days }: typeof typed) => {
       const retention_days = days === "" ? null : Number(days);
       const changes = {
         ...(zone === seen.time_zone ? {} : { time_zone: zone }),
@@ -55,7 +61,8 @@ function AccountCard() {
       if (Object.keys(changes).length === 0) return null;
       return call<Account>("PATCH", "/account", changes);
     },
-    onSuccess: (changed) => {
+    onSuccess: (changed, sent) => {
+      if (sent === typed) form.drop();
       if (changed === null) {
         notifications.show({ color: "gray", message: "Nothing was changed" });
         return;
@@ -70,14 +77,29 @@ function AccountCard() {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          save.mutate();
+          save.mutate(typed);
         }}
       >
         <Stack>
           <Title order={2} size="h4">
             Account
           </Title>
-          <TimeZoneSelect description="What new jobs start with." value={zone} change={setZone} />
+          {form.found && (
+            <TypedBefore
+              startAfresh={() => {
+                setSeen(account);
+                form.clear();
+                save.reset();
+              }}
+            />
+          )}
+          <TimeZoneSelect
+            description="What new jobs start with."
+            value={typed.zone}
+            change={(zone) => {
+              form.type({ seen, zone });
+            }}
+          />
           <NumberInput
             label={DAYS}
             description={
@@ -87,8 +109,10 @@ function AccountCard() {
             }
             min={1}
             max={most === 0 ? 36_500 : most}
-            value={days}
-            onChange={setDays}
+            value={typed.days}
+            onChange={(days) => {
+              form.type({ seen, days });
+            }}
           />
           {save.error && <Problem error={save.error} labels={{ retention_days: DAYS }} />}
           <Group justify="flex-end">

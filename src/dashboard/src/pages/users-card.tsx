@@ -24,6 +24,7 @@ import { OnceModal, useMakeOnce } from "../components/once-modal.tsx";
 import { Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { actionColumn, RowAction } from "../components/row-action.tsx";
+import { useKeptDialog, type KeptDialog } from "../kept.ts";
 import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
 import { RoleSelect } from "./role-select.tsx";
@@ -34,7 +35,7 @@ const USERS = ["users"];
 export function UsersCard() {
   const me = useSession().user;
   const owner = me.role === "owner";
-  const [inviting, setInviting] = useState(false);
+  const inviting = useKeptDialog("invite", { email: "", role: "member", send: false });
   const [doomed, setDoomed] = useState<{ path: string; email: string; invited: boolean }>();
   const opener = useRef<HTMLButtonElement>(null);
   const client = useQueryClient();
@@ -55,7 +56,7 @@ export function UsersCard() {
               variant="default"
               leftSection={<IconUserPlus size={16} />}
               onClick={() => {
-                setInviting(true);
+                inviting.open();
               }}
             >
               Invite
@@ -138,12 +139,7 @@ export function UsersCard() {
           </DataTable>
         )}
       </Stack>
-      <Invite
-        opened={inviting}
-        close={() => {
-          setInviting(false);
-        }}
-      />
+      <Invite form={inviting} />
       <Confirm
         opened={doomed !== undefined}
         title={doomed?.invited === true ? "Withdraw the invitation?" : "Take away the access?"}
@@ -174,11 +170,9 @@ export function UsersCard() {
   );
 }
 
-function Invite({ opened, close }: { opened: boolean; close: () => void }) {
-  const [email, setEmail] = useState("");
-  const [role, setRole] = useState("member");
-  const [send, setSend] = useState(false);
-  const invite = useMakeOnce(USERS, () =>
+function Invite({ form }: { form: KeptDialog<{ email: string; role: string; send: boolean }> }) {
+  const { email, role, send } = form.typed;
+  const invite = useMakeOnce(USERS, form, () =>
     post<{ link: string; mail: string | null }>("/invitations", {
       email: email.trim(),
       role,
@@ -186,15 +180,12 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
     }),
   );
   const leave = () => {
-    close();
-    setEmail("");
-    setRole("member");
-    setSend(false);
+    form.close();
     invite.reset();
   };
   return (
     <OnceModal
-      opened={opened}
+      opened={form.opened}
       title="Invite somebody"
       action="Invite"
       make={invite}
@@ -226,7 +217,7 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
         data-autofocus
         value={email}
         onChange={(event) => {
-          setEmail(event.currentTarget.value);
+          form.type({ email: event.currentTarget.value });
         }}
       />
       <Select
@@ -238,14 +229,14 @@ function Invite({ opened, close }: { opened: boolean; close: () => void }) {
         ]}
         value={role}
         onChange={(value) => {
-          setRole(value ?? "member");
+          form.type({ role: value ?? "member" });
         }}
       />
       <Checkbox
         label="Also mail the link, through the account's SMTP server"
         checked={send}
         onChange={(event) => {
-          setSend(event.currentTarget.checked);
+          form.type({ send: event.currentTarget.checked });
         }}
       />
     </OnceModal>

@@ -136,7 +136,7 @@ function SignedIn({ session }: { session: Session }) {
           </Group>
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar p="sm" className="panel" aria-label="Main">
+      <AppShell.Navbar p="sm" className={opened ? "panel" : "panel closed"} aria-label="Main">
         {places.map(({ to, label, icon: Icon }) => (
           <NavLink
             key={to}
@@ -155,7 +155,8 @@ function SignedIn({ session }: { session: Session }) {
           </Anchor>
         </Text>
       </AppShell.Navbar>
-      <AppShell.Main id="content" tabIndex={-1}>
+      {/* An open navigation lies over the content on a phone: whoever goes on behind its end sees where they are. */}
+      <AppShell.Main id="content" tabIndex={-1} onFocus={close}>
         <div style={{ maxWidth: 1180, margin: "0 auto" }}>
           {notAllowed ? <NotAllowed title={here.label} who={here.who} /> : <Outlet />}
         </div>

@@ -7,7 +7,7 @@ import { findChrome } from "./chrome.ts";
 import { DATABASE_AWAY } from "./database-away.ts";
 import { keyboard } from "./keyboard.ts";
 import { openWindow, PHONE, signIn, type Owner, type View } from "./owner.ts";
-import { copied, dialog, place } from "./locators.ts";
+import { choice, copied, dialog, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -58,6 +58,11 @@ const BESIDE_THE_MIDDLE = `(() => {
     .filter((label) => Math.abs(middle(label) - middle(label.closest(".mantine-Button-root"))) > 2)
     .map((label) => label.textContent);
 })()`;
+
+/** How many different grounds the options of an open list have. */
+const GROUNDS_OF_OPTIONS = `new Set(
+  [...document.querySelectorAll("[role=option]")].map((each) => getComputedStyle(each).backgroundColor),
+).size`;
 
 const groundOf = async (page: Page, selector: string) => {
   await page.locator(selector).first().waitFor();
@@ -450,6 +455,38 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
         return chosen === others;
       })
       .toBe(false);
+    await place(page, "Webhook signing").click();
+    const otherTab = await groundOf(page, "[role=tab][aria-selected=false]");
+    await expect.poll(() => groundOf(page, "[role=tab][aria-selected=true]")).not.toBe(otherTab);
+    await context.close();
+  });
+
+  test("in forced colours it can be seen which option the keys have reached, and which page it is", async () => {
+    await Promise.all(Array.from({ length: 30 }, () => createJob()));
+    const { context, page } = await open("jobs");
+    await page.emulateMedia({ forcedColors: "active" });
+    const otherPage = await groundOf(page, "[aria-label='Page 2']");
+    await expect.poll(() => groundOf(page, "[aria-label='Page 1']")).not.toBe(otherPage);
+    const status = choice(page, "Status");
+    await status.press("Enter");
+    await page.getByRole("option", { name: "active" }).waitFor();
+    await expect
+      .poll(async () => {
+        await status.press("ArrowDown");
+        return page.evaluate(GROUNDS_OF_OPTIONS);
+      })
+      .toBe(2);
+    await context.close();
+  });
+
+  test("in forced colours it can be seen that something is being loaded", async () => {
+    const { context, page } = await open("");
+    await page.emulateMedia({ forcedColors: "active" });
+    await page.route("**/dashboard/api/signing-secret", () => undefined);
+    await place(page, "Webhook signing").click();
+    const edge = `getComputedStyle(document.querySelector(".mantine-Skeleton-root")).borderTopStyle`;
+    await page.getByRole("status", { name: "Loading" }).waitFor();
+    await expect.poll(() => page.evaluate(edge)).toBe("solid");
     await context.close();
   });
 

@@ -213,7 +213,7 @@ function Trouble({ data }: { data: Overview }) {
         {circuits.map(({ destination, state, since }) => (
           <Stack key={destination + since} gap={2}>
             <Group justify="space-between" wrap="nowrap">
-              <Text size="sm" fw={550} className="clip">
+              <Text size="sm" fw={550} className="break">
                 {destination}
               </Text>
               <Status value={state} />

@@ -97,7 +97,7 @@ try {
       query: "executions and missed",
       work: () => history.executionsAndMissed({ ...busy, offset: 0 }),
     },
-    { query: "known", work: () => history.hasTrace(ACCOUNT, "job-none") },
+    { query: "hasTrace", work: () => history.hasTrace(ACCOUNT, "job-none") },
     { query: "logs, newest 10", work: () => log.list({ account: ACCOUNT, limit: 10, offset: 0 }) },
     {
       query: "logs, 10 from 1,000",

@@ -17,7 +17,7 @@ import { VERSION } from "./version.ts";
 
 /**
  * A leader that cannot read the jobs, while others might, steps down after 30 s, as one without PostgreSQL does.
- * For the first 10 s its view is trusted, so that it may be blind for 20 s.
+ * For the first 10 s its view is trusted, so that it may be stale for 20 s.
  */
 const LEADS_STALE_MS = 20_000;
 

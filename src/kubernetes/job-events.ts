@@ -97,7 +97,7 @@ function circuitEvent(job: Job, known: RememberedResource, open: boolean): NewEv
 }
 
 /** Fire times that did not run. */
-export function missedEvents(job: Job, known: RememberedResource, span: MissedSpan): NewEvent {
+export function missedEvent(job: Job, known: RememberedResource, span: MissedSpan): NewEvent {
   return {
     ...regarding(job, known),
     type: "Warning",

@@ -11,7 +11,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { EventRecorder } from "./events.ts";
-import { missedEvents, statusEvents, type Told } from "./job-events.ts";
+import { missedEvent, statusEvents, type Told } from "./job-events.ts";
 import { isByAdmission } from "./invalid-input.ts";
 import { createOpenCircuits } from "./open-circuits.ts";
 import { pause } from "../waiting/pause.ts";
@@ -125,9 +125,9 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     const known = memory.get(entry.job.uid);
     if (!known) return;
     const circuitOpen = circuits.has(entry.circuit);
-    const { events: news, told } = statusEvents({ ...entry, known, before, circuitOpen, now });
+    const { events: newEvents, told } = statusEvents({ ...entry, known, before, circuitOpen, now });
     entry.told = told;
-    for (const each of news) events.record(each);
+    for (const each of newEvents) events.record(each);
   }
 
   async function lookAtCircuits(): Promise<void> {
@@ -244,7 +244,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       entries.set(uid, entry);
       const known = memory.get(uid);
       if (!known) return;
-      for (const span of observed.missed) events.record(missedEvents(job, known, span));
+      for (const span of observed.missed) events.record(missedEvent(job, known, span));
     },
     closed(uids) {
       const at = monotonic();

@@ -1,24 +1,25 @@
-import type { Locator, Page, Route } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
-import { DATABASE_AWAY } from "./database-away.ts";
 import { button, heading, place } from "./locators.ts";
+import { cutOff, databaseAway } from "./outages.ts";
+import { show } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
-const cutOff = (route: Route) => route.abort("connectionreset");
-const databaseAway = (route: Route) => route.fulfill(DATABASE_AWAY);
-
 const problem = (page: Page) =>
   page.getByRole("alert").filter({ hasText: /cannot be reached|database is away/ });
 
-/** As when the user goes to another tab, or comes back to this one. */
-const look = (page: Page, shown: "hidden" | "visible") =>
-  page.evaluate(`(() => {
-    Object.defineProperty(document, "visibilityState", { configurable: true, value: "${shown}" });
-    dispatchEvent(new Event("visibilitychange"));
-  })()`);
+/** Cuts off what the page asks there, and counts how often it does. */
+async function cutOffAll(page: Page, asks: string): Promise<{ asked: number }> {
+  const calls = { asked: 0 };
+  await page.route(`**/dashboard/api/${asks}`, async (route) => {
+    calls.asked += 1;
+    await cutOff(route);
+  });
+  return calls;
+}
 
 /** Nobody presses "Try again" here. */
 describe.skipIf(chrome === undefined)("a page whose server was away", () => {
@@ -78,18 +79,14 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
 
   test("stays as it is while it is tried again, and the focus, too", async () => {
     const { context, page, wait } = await open("");
-    let asked = 0;
-    await page.route("**/dashboard/api/session", async (route) => {
-      asked += 1;
-      await cutOff(route);
-    });
+    const session = await cutOffAll(page, "session");
     await page.goto("/dashboard/settings");
     const again = button(page, "Try again");
     await again.focus();
     await again.evaluate((element) => Object.assign(globalThis, { before: element }));
-    const before = asked;
+    const before = session.asked;
     await wait();
-    await expect.poll(() => asked).toBeGreaterThan(before);
+    await expect.poll(() => session.asked).toBeGreaterThan(before);
     const same = `document.activeElement === before`;
     expect(await page.evaluate(same)).toBe(true);
     await context.close();
@@ -97,22 +94,18 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
 
   test("asks nothing while it is hidden, and at once when it is shown again", async () => {
     const { context, page, wait } = await open("");
-    let asked = 0;
-    await page.route("**/dashboard/api/smtp", async (route) => {
-      asked += 1;
-      await cutOff(route);
-    });
+    const smtp = await cutOffAll(page, "smtp");
     await page.goto("/dashboard/smtp");
     await problem(page).waitFor();
-    await look(page, "hidden");
-    const before = asked;
+    await show(page, "hidden");
+    const before = smtp.asked;
     await wait();
     await wait();
-    expect(asked).toBe(before);
+    expect(smtp.asked).toBe(before);
     await page.unrouteAll();
     // No time passes any more: the page does not wait for it.
     await page.clock.pauseAt(Date.now() + 3_600_000);
-    await look(page, "visible");
+    await show(page, "visible");
     await page.getByLabel("Host").waitFor();
     await context.close();
   });

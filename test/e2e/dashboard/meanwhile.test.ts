@@ -4,9 +4,9 @@ import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { findChrome } from "./chrome.ts";
-import { DATABASE_AWAY } from "./database-away.ts";
 import { hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
+import { databaseAway } from "./outages.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -425,7 +425,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.route("**/run", async (route) => {
       runs += 1;
       await released.promise;
-      await route.fulfill(DATABASE_AWAY);
+      await databaseAway(route);
     });
     await button(page, "Run now").click();
     await button(page, "Pause").click();

@@ -4,8 +4,8 @@ import { until } from "../../until.ts";
 import { call, type Standalone } from "../program.ts";
 import type { Receiver } from "../../receiver.ts";
 import { findChrome } from "./chrome.ts";
-import { DATABASE_AWAY } from "./database-away.ts";
 import { copied } from "./locators.ts";
+import { databaseAway } from "./outages.ts";
 import { openWindow, PHONE, DESKTOP, signIn, type Owner } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -283,7 +283,7 @@ describe.skipIf(chrome === undefined).each([
       what: "the server cannot do it",
       begin: () =>
         page.route(SESSION, async (route) =>
-          route.request().method() === "DELETE" ? route.fulfill(DATABASE_AWAY) : route.continue(),
+          route.request().method() === "DELETE" ? databaseAway(route) : route.continue(),
         ),
       end: () => page.unroute(SESSION),
       said: "The database is away.",

@@ -67,3 +67,10 @@ export async function settled(page: Page, title?: string): Promise<void> {
   await page.locator("#content").getByRole("heading", heading).waitFor();
   await page.getByLabel("Loading", { exact: true }).first().waitFor({ state: "detached" });
 }
+
+/** As when the user goes to another tab, or comes back to this one: the page looks whether anything has changed. */
+export const show = (page: Page, state: "hidden" | "visible") =>
+  page.evaluate(`(() => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, value: "${state}" });
+    dispatchEvent(new Event("visibilitychange"));
+  })()`);

@@ -1,8 +1,8 @@
 import type { Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
-import { DATABASE_AWAY } from "./database-away.ts";
-import type { Owner } from "./owner.ts";
+import { databaseAway } from "./outages.ts";
+import { show, type Owner } from "./owner.ts";
 import { hold } from "./held.ts";
 import { button, copied, heading } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
@@ -12,8 +12,8 @@ const PASSWORD = "a very good password";
 
 const field = (page: Page, name: string) => page.getByRole("textbox", { name, exact: true });
 
-/** As when the user comes back to the tab: the page asks who is signed in. */
-const lookAt = (page: Page) => page.evaluate(`dispatchEvent(new Event("visibilitychange"))`);
+/** The user comes back to the tab: the page asks who is signed in. */
+const lookAt = (page: Page) => show(page, "visible");
 
 async function enter(page: Page, { email, password }: Owner): Promise<void> {
   await field(page, "Email").fill(email);
@@ -133,7 +133,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     let asked = 0;
     await page.route("**/dashboard/api/session", async (route) => {
       asked += 1;
-      await route.fulfill(DATABASE_AWAY);
+      await databaseAway(route);
     });
     await lookAt(page);
     await expect.poll(() => asked).toBe(3);

@@ -7,7 +7,7 @@ import { run, type Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { copied } from "./locators.ts";
-import { openWindow, PHONE, signIn, type Owner } from "./owner.ts";
+import { openWindow, PHONE, show, signIn, type Owner } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -212,7 +212,7 @@ describe.skipIf(chrome === undefined)("users and how they sign in", () => {
     expect(await role(owner.email).inputValue()).toBe("owner");
     await choose(other.email, "owner");
     await expect.poll(() => role(other.email).inputValue()).toBe("owner");
-    await settings.evaluate(`dispatchEvent(new Event("visibilitychange"))`);
+    await show(settings, "visible");
     await expect
       .poll(() => settings.locator(".mantine-Notification-root").allTextContents())
       .toEqual(["Your role is “owner” now."]);

@@ -2,9 +2,9 @@ import type { Locator, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
-import { DATABASE_AWAY } from "./database-away.ts";
 import { doneBut, hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
+import { cutOff, databaseAway } from "./outages.ts";
 import { openWindow } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -32,10 +32,6 @@ const LOOK_OF_THE_START = `(() => {
   const { textAlign, visibility } = getComputedStyle(document.querySelector(".starting"));
   return [textAlign, visibility];
 })()`;
-
-const broken = (route: Route) => route.fulfill(DATABASE_AWAY);
-
-const cutOff = (route: Route) => route.abort("connectionreset");
 
 /** Answers of proxies after a time-out. */
 const TIME_OUTS = [
@@ -156,7 +152,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
 
   test("what is asked for again and again: that it failed stays until there is an answer", async () => {
     const { context, page } = await stage.openPage("");
-    await page.route("**/dashboard/api/jobs?*", broken);
+    await page.route("**/dashboard/api/jobs?*", databaseAway);
     await page.goto("/dashboard/jobs");
     const problem = page.getByRole("alert").getByText("The database is away.");
     await problem.waitFor();
@@ -164,7 +160,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await again.asked;
     expect(await problem.count()).toBe(1);
     expect(await page.getByRole("status", { name: "Loading" }).count()).toBe(0);
-    await page.unroute("**/dashboard/api/jobs?*", broken);
+    await page.unroute("**/dashboard/api/jobs?*", databaseAway);
     again.release();
     await page.getByText("60 jobs").waitFor();
     await expect.poll(() => problem.count()).toBe(0);
@@ -182,7 +178,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
   ])("what failed to load and is tried again on $page: the key was heard", async (at) => {
     const { context, page } = await stage.openPage("");
     const path = `**/dashboard/api/${at.asks}`;
-    await page.route(path, broken);
+    await page.route(path, databaseAway);
     await page.goto(`/dashboard/${at.page}`);
     const retry = button(page, "Try again");
     await retry.waitFor();
@@ -199,7 +195,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     expect(await page.evaluate("document.activeElement.textContent")).toBe("Try again");
     // Pressed first: the page comes back by itself, too, and then there is no button any more.
     await retry.press("Enter");
-    await page.unroute(path, broken);
+    await page.unroute(path, databaseAway);
     await expect.poll(() => page.getByText("The database is away.").count()).toBe(0);
     await context.close();
   });
@@ -209,7 +205,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     const before = page.getByRole("link", { name: "Crowd 59" });
     await before.waitFor();
     const second = "**/dashboard/api/jobs?*offset=25";
-    await page.route(second, broken);
+    await page.route(second, databaseAway);
     await button(page, "Page 2").click();
     const problem = page.getByRole("alert").getByText("The database is away.");
     await problem.waitFor();
@@ -218,7 +214,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await page.evaluate("new Promise((drawn) => requestAnimationFrame(drawn))");
     expect(await problem.count()).toBe(1);
     expect(await before.count()).toBe(0);
-    await page.unroute(second, broken);
+    await page.unroute(second, databaseAway);
     again.release();
     await page.getByRole("link", { name: "Crowd 34", exact: true }).waitFor();
     await context.close();
@@ -226,7 +222,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
 
   test("what failed to load is not said of what is asked for next", async () => {
     const { context, page } = await stage.openPage("");
-    await page.route("**/dashboard/api/jobs?*", broken);
+    await page.route("**/dashboard/api/jobs?*", databaseAway);
     await page.goto("/dashboard/jobs");
     const problem = page.getByRole("alert").getByText("The database is away.");
     await problem.waitFor();
@@ -236,7 +232,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await others.asked;
     await page.getByRole("status", { name: "Loading" }).waitFor();
     expect(await problem.count()).toBe(0);
-    await page.unroute("**/dashboard/api/jobs?*", broken);
+    await page.unroute("**/dashboard/api/jobs?*", databaseAway);
     others.release();
     await page.getByText("No job matches.").waitFor();
     await context.close();

@@ -4,8 +4,8 @@ import { run, type Standalone } from "../program.ts";
 import type { Receiver } from "../../receiver.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
-import { DATABASE_AWAY } from "./database-away.ts";
 import { keyboard } from "./keyboard.ts";
+import { databaseAway } from "./outages.ts";
 import { openWindow, PHONE, signIn, type Owner, type View } from "./owner.ts";
 import { choice, copied, dialog, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
@@ -220,7 +220,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await createKey(page, "soon gone");
     await button(page, "Done").click();
     await page.route("**/dashboard/api/api-keys", async (route) =>
-      route.request().method() === "POST" ? route.fulfill(DATABASE_AWAY) : route.continue(),
+      route.request().method() === "POST" ? databaseAway(route) : route.continue(),
     );
     await button(page, "Create API key").click();
     await page.getByLabel("Label").fill("refused");
@@ -597,9 +597,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     const id = await createJob();
     const { context, page } = await open("");
     for (const path of [`jobs/${id}/edit`, `jobs/new?from=${id}`, "signing-secret", "settings"]) {
-      await page.route(/\/api\/(jobs\/|signing-secret|users)/, (route) =>
-        route.fulfill(DATABASE_AWAY),
-      );
+      await page.route(/\/api\/(jobs\/|signing-secret|users)/, databaseAway);
       await page.goto(`/dashboard/${path}`);
       const problem = page.getByRole("alert").filter({ hasText: "The database is away." });
       await problem.getByRole("button", { name: "Try again" }).waitFor();
@@ -633,7 +631,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
 
   test("a check that cannot be made is not taken for a schedule that is wrong", async () => {
     const { context, page } = await open("");
-    await page.route("**/jobs/check", (route) => route.fulfill(DATABASE_AWAY));
+    await page.route("**/jobs/check", databaseAway);
     await page.goto("/dashboard/jobs/new");
     await page.getByRole("alert").getByText("The database is away.").waitFor();
     expect(await page.getByText("as soon as the schedule is valid").count()).toBe(0);

@@ -28,7 +28,7 @@ const inSeconds = (seconds: number) =>
   new Date(Math.ceil(Date.now() / 1_000 + seconds) * 1_000).toISOString();
 
 /** Whether a controller no longer uses its view of the jobs, and will list them as soon as it can. */
-const isBlind = (controller: Process) =>
+const isStale = (controller: Process) =>
   controller.stdout().lastIndexOf("the job store has been away for long") >
   controller.stdout().lastIndexOf("the job store is listed again");
 
@@ -411,9 +411,9 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     expect(await setVersion("restored", 2)).toBe("2");
     await sends("restored", 2);
     // After the outage before, one controller may have recovered later than the other.
-    await everyController("has listed", (controller) => !isBlind(controller));
+    await everyController("has listed", (controller) => !isStale(controller));
     await controlPlane.apiServer.stop("SIGKILL");
-    await everyController("is going to list", isBlind);
+    await everyController("is going to list", isStale);
     // No controller sees the generation in between.
     for (const process of controllers.values()) process.signal("SIGSTOP");
     await controlPlane.restore();

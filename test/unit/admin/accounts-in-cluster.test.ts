@@ -80,7 +80,7 @@ describe("the uid of a namespace", () => {
   test.each([
     { configured: "none", says: 1 },
     { configured: "unnamed", says: 0 },
-  ] as const)("nobody is asked where the cluster is $atHand", async ({ configured, says }) => {
+  ] as const)("nobody is asked where the cluster is $configured", async ({ configured, says }) => {
     const { of, said, asked } = accounts(configured);
     expect(await of.namespaceUid("team")).toBe("");
     expect([said.length, asked]).toEqual([says, []]);

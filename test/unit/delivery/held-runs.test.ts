@@ -122,19 +122,18 @@ const mail = (account: string, body = ""): ClaimedRun => {
 test("however many accounts hang, the next one finds slots and room", () => {
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
-  let flights = 0;
+  let inFlight = 0;
   for (const [before, account] of ["a", "b", "c", "d", "e"].entries()) {
     // Runs come as by claims: as many as there is room for, until the account is passed over.
     while (!runs.full(0, PATIENCE).accounts.includes(account)) {
       const count = Math.min(limits.claimBatch, runs.room(0).due);
       expect(count).toBeGreaterThan(0);
       runs.add(Array.from({ length: count }, () => due(account)));
-      const started = runs.takeReady(0).length;
-      flights += started;
+      inFlight += runs.takeReady(0).length;
     }
-    expect(runs.inFlight).toBe(flights);
+    expect(runs.inFlight).toBe(inFlight);
     // Each account takes half of the slots that are left.
-    expect(limits.concurrency - flights).toBe(limits.concurrency / 2 ** (before + 1));
+    expect(limits.concurrency - inFlight).toBe(limits.concurrency / 2 ** (before + 1));
   }
   expect(runs.takeReady(0)).toEqual([]);
 });

@@ -1,4 +1,5 @@
 import { Bell } from "../waiting/bell.ts";
+import type { Cursor } from "../domain/cursor.ts";
 import { HOUR, MINUTE } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
 import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-unavailable.ts";
@@ -207,18 +208,18 @@ export function createController(deps: ControllerDeps): Controller {
     cursorsDue = false;
     try {
       const started = monotonic();
-      const fresh: typeof view.cursors = new Map();
+      const fresh: Cursor[] = [];
       const uids = [...view.entries.keys()];
       for (let index = 0; index < uids.length; index += CURSOR_PAGE) {
         const page = await ledger.cursors(uids.slice(index, index + CURSOR_PAGE));
-        for (const [uid, cursor] of page) fresh.set(uid, cursor);
+        fresh.push(...page.values());
       }
       const found = await ledger.orphans(new Set(view.entries.keys()));
       if (!current()) return;
-      view.cursors = fresh;
+      view.setCursors(fresh);
       for (const uid of view.entries.keys()) queue.add(uid);
       const orphans = found.filter((uid) => !tombstones.has(uid) && !view.entries.has(uid));
-      suspects.found(fresh.values(), orphans);
+      suspects.found(fresh, orphans);
       log.debug({ jobs: uids.length, ms: Math.round(monotonic() - started) }, "cursors read");
     } catch (error) {
       cursorsDue = true;

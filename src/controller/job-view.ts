@@ -26,7 +26,7 @@ export type Relevance = "relevant" | "irrelevant";
 export class JobView {
   readonly entries = new Map<string, JobEntry>();
   /** PostgreSQL's side, kept by the leader only. A cursor missing here may exist there: `RunLedger.apply` finds out. */
-  cursors = new Map<string, Cursor>();
+  readonly cursors = new Map<string, Cursor>();
 
   put(job: Job, listed?: "listed"): Relevance {
     const old = this.entries.get(job.uid);
@@ -53,6 +53,25 @@ export class JobView {
     old.revision = revision;
     old.job = job;
     return irrelevant ? "irrelevant" : "relevant";
+  }
+
+  /** All cursors that PostgreSQL has of these jobs. */
+  setCursors(cursors: Iterable<Cursor>): void {
+    this.cursors.clear();
+    for (const cursor of cursors) this.setCursor(cursor);
+  }
+
+  /** With the texts that the job has too: those that PostgreSQL sent would be kept as copies, 230 bytes for each job. */
+  setCursor(cursor: Cursor): void {
+    const entry = this.entries.get(cursor.jobUid);
+    if (entry !== undefined) {
+      const { job, revision, timing } = entry;
+      cursor.jobUid = job.uid;
+      if (cursor.account === job.account) cursor.account = job.account;
+      if (cursor.revision === revision) cursor.revision = revision;
+      if (cursor.scheduleHash === timing.hash) cursor.scheduleHash = timing.hash;
+    }
+    this.cursors.set(cursor.jobUid, cursor);
   }
 
   /** Leadership ends: cursors are not followed any more, and the next leader counts and reports anew. */

@@ -114,7 +114,7 @@ export function createReconciler(deps: {
     if (decision.wakeAt === null) heap.delete(job.uid);
     else heap.set(job.uid, decision.wakeAt);
     const after = decision.changed
-      ? { ...decision.to, jobUid: job.uid, version: (cursor?.version ?? 0) + 1 }
+      ? cursorAfter(decision, { jobUid: job.uid, version: (cursor?.version ?? 0) + 1 })
       : cursor;
     if (after === undefined || decision.standing === "deleted") return;
     view.cursors.set(job.uid, after);
@@ -145,7 +145,7 @@ export function createReconciler(deps: {
       const { uid } = entry.job;
       const cursor = fresh.get(uid);
       if (cursor === undefined) view.cursors.delete(uid);
-      else view.cursors.set(uid, cursor);
+      else view.setCursor(cursor);
       entry.conflicts += 1;
       metrics.reconciles.inc({ outcome: "conflict" });
       if (entry.conflicts > 3) queue.retry(uid, clock.now());
@@ -190,5 +190,27 @@ export function createReconciler(deps: {
       if (lost.length > 0) await readAgain(lost, current);
       metrics.reconcileDuration.observe((monotonic() - started) / SECOND);
     },
+  };
+}
+
+/** Field by field: of an object that begins with a spread, V8 keeps the further fields in a second one. */
+function cursorAfter(
+  { to }: Pick<Decision, "to">,
+  { jobUid, version }: Pick<Cursor, "jobUid" | "version">,
+): Cursor {
+  return {
+    jobUid,
+    account: to.account,
+    version,
+    position: to.position,
+    scheduleHash: to.scheduleHash,
+    generation: to.generation,
+    revision: to.revision,
+    startable: to.startable,
+    once: to.once,
+    haltedGeneration: to.haltedGeneration,
+    haltedAt: to.haltedAt,
+    lastRunNow: to.lastRunNow,
+    deleted: to.deleted,
   };
 }

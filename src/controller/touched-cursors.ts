@@ -82,7 +82,7 @@ export class TouchedCursors {
     for (const [uid, cursor] of fresh) {
       if (!this.#view.entries.has(uid)) continue;
       if (cursor.version <= (this.#view.cursors.get(uid)?.version ?? 0)) continue;
-      this.#view.cursors.set(uid, cursor);
+      this.#view.setCursor(cursor);
       this.#queue.add(uid);
     }
   }

@@ -88,6 +88,9 @@ export interface Execution {
   scheduledAt: Instant;
 }
 
+/** The last execution of a job that is known. */
+export type LastExecution = Omit<Execution, "jobId" | "jobUid">;
+
 export const MISSED_REASONS = [
   /** Nobody was there to create the run in time (downtime, leader change). */
   "downtime",

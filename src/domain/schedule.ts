@@ -1,9 +1,9 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { parseFields } from "./cron/fields.ts";
 import { countFireTimes, latestFireTime, nextFireTime } from "./cron/fire-times.ts";
 import { MAX_CRON_LENGTH, readCronText } from "./cron/grammar.ts";
-import { findZone } from "./cron/zone.ts";
+import { findZone, MAX_ZONE_LENGTH } from "./cron/zone.ts";
 import type { Finding } from "./findings.ts";
 import { HOUR, isoUtc, MINUTE, SECOND, type Instant } from "./instant.ts";
 import type { JobSpec, Schedule } from "./job.ts";
@@ -31,9 +31,18 @@ const compiled = new LRUCache<string, { ok: true; schedule: CompiledSchedule }>(
 
 /** Whether the schedule is valid, and if so its fire times. */
 export function compileSchedule(schedule: Schedule): CompileResult {
-  return schedule.kind === "once"
-    ? compileOnce(schedule.at)
-    : compileCron(schedule.expression, schedule.timeZone);
+  return schedule.kind === "once" ? compileOnce(schedule.at) : compileCron(schedule);
+}
+
+type CronSchedule = Extract<Schedule, { kind: "cron" }>;
+
+/** One text for each cron schedule. Undefined for a one-time schedule, and for one that is too long to be valid. */
+export function cronKey(schedule: Schedule): string | undefined {
+  if (schedule.kind !== "cron") return undefined;
+  const { expression, timeZone } = schedule;
+  if (expression.length > MAX_CRON_LENGTH || timeZone.length > MAX_ZONE_LENGTH) return undefined;
+  // Says where the one ends, because either may hold anything.
+  return `${expression.length} ${expression}${timeZone}`;
 }
 
 /** The last moment whose year has four digits in every zone. */
@@ -46,14 +55,13 @@ function compileOnce(at: Instant): CompileResult {
   return { ok: true, schedule: oneTime(at) };
 }
 
-function compileCron(expression: string, timeZone: string): CompileResult {
-  // Neither part of a valid schedule holds a line break, so no two schedules share a key.
-  const key = expression.length <= MAX_CRON_LENGTH ? `${expression}\n${timeZone}` : "";
+function compileCron(cron: CronSchedule): CompileResult {
+  const key = cronKey(cron) ?? "";
   const cached = compiled.get(key);
   if (cached) return cached;
-  const text = readCronText(expression);
+  const text = readCronText(cron.expression);
   if (!text.ok) return { ok: false, finding: { field: "cron_expression", message: text.message } };
-  const found = findZone(timeZone);
+  const found = findZone(cron.timeZone);
   if (!found.ok) return { ok: false, finding: { field: "timezone", message: found.message } };
   const times = { fields: parseFields(text.cron), zone: found.zone };
   const result = {
@@ -87,7 +95,8 @@ export function scheduleHash(spec: Pick<JobSpec, "schedule" | "suspend">): strin
     schedule.kind === "cron"
       ? ["cron", schedule.expression, schedule.timeZone, suspend]
       : ["once", schedule.at, suspend];
-  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
+  // Not a slice of the whole text, which V8 would keep with it: there is one for each job.
+  return hash("sha256", JSON.stringify(parts), "buffer").toString("hex", 0, 16);
 }
 
 /** How far in the past a `run_at` may lie: a request takes time, and clocks differ. */

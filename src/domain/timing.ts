@@ -1,16 +1,28 @@
 import type { Cursor, OnceState } from "./cursor.ts";
 import type { JobSpec } from "./job.ts";
-import { compileSchedule, scheduleHash, type CompileResult } from "./schedule.ts";
+import { compileSchedule, cronKey, scheduleHash, type CompileResult } from "./schedule.ts";
+import { createSharedValues } from "./shared-values.ts";
 
-/** A job's schedule, compiled once per revision. */
+/** A job's schedule, compiled once per revision. Jobs with the same cron schedule share one. */
 export interface Timing {
   /** Also not ok when the spec is refused for another reason than its schedule. */
-  compiled: CompileResult;
+  readonly compiled: CompileResult;
   /** `scheduleHash` of the spec. */
-  hash: string;
+  readonly hash: string;
 }
 
-export function timingOf(spec: Pick<JobSpec, "schedule" | "suspend" | "refusal">): Timing {
+type TimedSpec = Pick<JobSpec, "schedule" | "suspend" | "refusal">;
+
+const sharedTimings = createSharedValues<Timing>(8_192);
+
+export function timingOf(spec: TimedSpec): Timing {
+  const key = spec.refusal ? undefined : cronKey(spec.schedule);
+  return key === undefined
+    ? newTiming(spec)
+    : sharedTimings(`${spec.suspend} ${key}`, () => newTiming(spec));
+}
+
+function newTiming(spec: TimedSpec): Timing {
   const { refusal, schedule } = spec;
   return {
     compiled: refusal ? { ok: false, finding: refusal } : compileSchedule(schedule),

@@ -18,7 +18,7 @@ export interface Told {
 /** The events for a change of status. Nothing when it has not changed, and nothing because a new leader took over. */
 export function statusEvents(input: {
   job: Job;
-  observed: Observed;
+  observed: Omit<Observed, "missed">;
   known: RememberedResource;
   /** Null: there was none. Undefined: this is the first look, and the stored status tells what was known. */
   before: JobHistory | null | undefined;

@@ -8,14 +8,16 @@ import {
   type ConcurrencyPolicy,
   type Job,
   type JobSpec,
+  type RetryPolicy,
   type Schedule,
   type SecretHeader,
   type Target,
 } from "../domain/job.ts";
 import { oversize, withoutBulk } from "../domain/oversize.ts";
 import { webhookUrlProblem } from "../domain/rest-job.ts";
-import { parseFireTime } from "../domain/schedule.ts";
+import { cronKey, parseFireTime } from "../domain/schedule.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
+import { createSharedValues } from "../domain/shared-values.ts";
 import { resourceOwner } from "./resource-owner.ts";
 
 export const GROUP = "carillon.dev";
@@ -39,6 +41,11 @@ export interface ObjectMeta {
   ownerReferences?: { kind: string; name: string; controller?: boolean }[];
 }
 
+interface SecretReference {
+  header: string;
+  secretKeyRef: { name: string; key: string };
+}
+
 /** `spec` of the resource as authors write it and the API server stores it (crds/). */
 export interface ScheduledJobSpec {
   displayName?: string;
@@ -47,7 +54,7 @@ export interface ScheduledJobSpec {
     url?: string;
     payload?: unknown;
     headers?: Record<string, string>;
-    headersFrom?: { header: string; secretKeyRef: { name: string; key: string } }[];
+    headersFrom?: SecretReference[];
     timeoutSeconds?: number;
   };
   email?: { to?: string; subject?: string; body?: string; isHtml?: boolean };
@@ -143,7 +150,6 @@ export function specFromResource(spec: ScheduledJobSpec, resourceName: string): 
 
 /** Throws a TypeError where a field is not what the CRD says. */
 function readSpec(spec: ScheduledJobSpec, resourceName: string): JobSpec {
-  const retry = spec.retry ?? {};
   const target = targetFrom(spec);
   // Checked here and not by rules of the CRD: CEL has no size for a payload whose members it does not know, and cannot
   // parse a host or an address.
@@ -159,11 +165,7 @@ function readSpec(spec: ScheduledJobSpec, resourceName: string): JobSpec {
       spec.deliveryDeadlineSeconds ?? SPEC_DEFAULTS.deliveryDeadlineSeconds,
     ),
     concurrencyPolicy: spec.concurrencyPolicy ?? SPEC_DEFAULTS.concurrencyPolicy,
-    retry: {
-      maxRetries: whole(retry.maxRetries ?? SPEC_DEFAULTS.maxRetries),
-      minBackoffSeconds: whole(retry.minBackoffSeconds ?? SPEC_DEFAULTS.minBackoffSeconds),
-      maxBackoffSeconds: whole(retry.maxBackoffSeconds ?? SPEC_DEFAULTS.maxBackoffSeconds),
-    },
+    retry: retryFrom(spec.retry ?? {}),
     ...(refusal && { refusal }),
   };
 }
@@ -203,12 +205,27 @@ function scheduleFrom(schedule: NonNullable<ScheduledJobSpec["schedule"]>): Sche
   }
   // Without a cron expression or a valid time, only with another CRD than ours, the expression is empty. The domain
   // refuses that: the job becomes Invalid instead of stopping the controller.
-  return {
+  const cron: Schedule = {
     kind: "cron",
     expression: text(schedule.cron ?? ""),
     timeZone: text(schedule.timeZone ?? SPEC_DEFAULTS.timeZone),
   };
+  const key = cronKey(cron);
+  return key === undefined ? cron : sharedSchedules(key, () => Object.freeze(cron));
 }
+
+const sharedSchedules = createSharedValues<Schedule>(8_192);
+
+function retryFrom(retry: NonNullable<ScheduledJobSpec["retry"]>): RetryPolicy {
+  const maxRetries = whole(retry.maxRetries ?? SPEC_DEFAULTS.maxRetries);
+  const minBackoffSeconds = whole(retry.minBackoffSeconds ?? SPEC_DEFAULTS.minBackoffSeconds);
+  const maxBackoffSeconds = whole(retry.maxBackoffSeconds ?? SPEC_DEFAULTS.maxBackoffSeconds);
+  return sharedPolicies(`${maxRetries} ${minBackoffSeconds} ${maxBackoffSeconds}`, () =>
+    Object.freeze({ maxRetries, minBackoffSeconds, maxBackoffSeconds }),
+  );
+}
+
+const sharedPolicies = createSharedValues<RetryPolicy>(256);
 
 function text(value: unknown): string {
   if (typeof value !== "string") throw new TypeError("not a text");
@@ -240,14 +257,12 @@ function targetFrom(spec: ScheduledJobSpec): Target {
     url: webhook.url ?? "",
     payload: webhook.payload === undefined ? SPEC_DEFAULTS.payload : canonicalJson(webhook.payload),
     headers: webhook.headers ?? {},
-    headersFrom: (webhook.headersFrom ?? []).map(({ header, secretKeyRef }) => ({
-      header,
-      secretName: secretKeyRef.name,
-      secretKey: secretKeyRef.key,
-    })),
+    headersFrom: webhook.headersFrom?.map(secretHeader) ?? NO_SECRETS,
     timeoutSeconds: whole(webhook.timeoutSeconds ?? SPEC_DEFAULTS.timeoutSeconds),
   };
 }
+
+const NO_SECRETS: readonly SecretHeader[] = [];
 
 /** `spec` for the API server. `specFromResource` makes the same JobSpec of it again. */
 export function specToResource(spec: JobSpec): ScheduledJobSpec {
@@ -290,7 +305,11 @@ function webhookToResource(
   };
 }
 
-function secretRef({ header, secretName, secretKey }: SecretHeader) {
+function secretHeader({ header, secretKeyRef }: SecretReference): SecretHeader {
+  return { header, secretName: secretKeyRef.name, secretKey: secretKeyRef.key };
+}
+
+function secretRef({ header, secretName, secretKey }: SecretHeader): SecretReference {
   return { header, secretKeyRef: { name: secretName, key: secretKey } };
 }
 

@@ -18,7 +18,7 @@ const PHASES: Record<JobStatus, string> = {
 /** Pure: what `status` should say, with transition times kept where a condition has not changed. */
 export function statusContent(input: {
   job: Job;
-  observed: Observed;
+  observed: Omit<Observed, "missed">;
   history: JobHistory | undefined;
   circuitOpen: boolean;
   transitions: RememberedResource["transitions"];

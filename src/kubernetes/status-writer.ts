@@ -6,6 +6,7 @@ import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { JobHistory, RunHistory } from "../domain/ports/run-history.ts";
 import type { Observed, StatusReporter } from "../domain/ports/status-reporter.ts";
+import { createSharedValues } from "../domain/shared-values.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, isNotFound } from "./api-error.ts";
@@ -46,9 +47,9 @@ export interface StatusWriter extends StatusReporter {
   readonly behind: number;
 }
 
-interface Entry {
+/** There is one for each job, which is why the entries share what is equal. */
+interface Entry extends Omit<Observed, "missed"> {
   job: Job;
-  observed: Observed;
   /** When the history is read again, monotonic; doubles from `FIRST_LOOK_MS` while nothing changes. */
   lookAt: number;
   lookAfterMs: number;
@@ -83,6 +84,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   const circuits = createOpenCircuits({ circuits: dependencies.circuits, monotonic });
   const bucket = createTokenBucket({ perSecond, burst: CONCURRENT_WRITES, monotonic });
   const entries = new Map<string, Entry>();
+  const sharedKeys = createSharedValues<string>(8_192);
+  const sharedTold = createSharedValues<Told>(256);
   const dirty = createStatusBacklog();
   const writing = new Set<string>();
   /** Raised by `clear`: reads and writes that began before it have no effect here afterwards. */
@@ -95,7 +98,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   const desired = (entry: Entry, now: Instant) =>
     statusContent({
       job: entry.job,
-      observed: entry.observed,
+      observed: entry,
       history: entry.history ?? undefined,
       circuitOpen: circuits.has(entry.circuit),
       transitions: memory.get(entry.job.uid)?.transitions ?? new Map(),
@@ -113,7 +116,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
 
   /** Sets when the history is read next: soon after the next fire time, or earlier, after twice the last wait. */
   function planLook(entry: Entry, now: Instant): void {
-    const next = nextRunAt(entry.job, entry.observed.cursor, entry.observed.timing, now);
+    const next = nextRunAt(entry.job, entry.cursor, entry.timing, now);
     const fire = next === null ? Infinity : next - now + SECOND;
     const wait = Math.min(entry.lookAfterMs, fire);
     entry.lookAt = Math.max(monotonic() + wait, entry.writeAt);
@@ -125,8 +128,17 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     const known = memory.get(entry.job.uid);
     if (!known) return;
     const circuitOpen = circuits.has(entry.circuit);
-    const { events: newEvents, told } = statusEvents({ ...entry, known, before, circuitOpen, now });
-    entry.told = told;
+    const { events: newEvents, told } = statusEvents({
+      job: entry.job,
+      observed: entry,
+      history: entry.history,
+      told: entry.told,
+      known,
+      before,
+      circuitOpen,
+      now,
+    });
+    entry.told = sharedTold(`${told.status} ${told.circuitOpen} ${told.unready}`, () => told);
     for (const each of newEvents) events.record(each);
   }
 
@@ -230,18 +242,21 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       const { uid } = job;
       const old = entries.get(uid);
       const sameGeneration = old?.job.generation === job.generation ? old : undefined;
-      const entry = {
+      const { cursor, status, timing } = observed;
+      const circuit = circuitKey(job);
+      entries.set(uid, {
         job,
-        observed,
+        cursor,
+        status,
+        timing,
         history: old?.history,
         told: old?.told,
-        circuit: circuitKey(job),
+        circuit: circuit === null ? null : sharedKeys(circuit, () => circuit),
         lookAt: monotonic() + FIRST_LOOK_MS / 2,
         lookAfterMs: FIRST_LOOK_MS,
         refusals: sameGeneration?.refusals ?? 0,
         writeAt: sameGeneration?.writeAt ?? -Infinity,
-      };
-      entries.set(uid, entry);
+      });
       const known = memory.get(uid);
       if (!known) return;
       for (const span of observed.missed) events.record(missedEvent(job, known, span));

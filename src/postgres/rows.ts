@@ -1,6 +1,6 @@
 import type { Cursor, OnceState } from "../domain/cursor.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Execution, RunTrigger } from "../domain/run.ts";
+import type { Execution, LastExecution, RunTrigger } from "../domain/run.ts";
 
 /** The columns of `job_cursors`, without the last execution. */
 export const CURSOR_COLUMNS: readonly (keyof CursorRow)[] = [
@@ -68,6 +68,9 @@ export interface ExecutionRow {
   scheduled_at: Instant;
 }
 
+/** The columns of a `LastExecution`. */
+export type LastExecutionRow = Omit<ExecutionRow, "job_id" | "job_uid">;
+
 /** The columns of `executions`. */
 export const EXECUTION_COLUMNS: readonly (keyof ExecutionRow)[] = [
   "id",
@@ -102,10 +105,12 @@ export const LAST_EXECUTION = {
 } as const satisfies Partial<Record<keyof ExecutionRow, string>>;
 
 export function executionOf(row: ExecutionRow): Execution {
+  return { jobId: row.job_id, jobUid: row.job_uid, ...lastExecutionOf(row) };
+}
+
+export function lastExecutionOf(row: LastExecutionRow): LastExecution {
   return {
     id: row.id,
-    jobId: row.job_id,
-    jobUid: row.job_uid,
     runId: row.run_id,
     status: row.status,
     httpStatus: row.http_status,

@@ -8,8 +8,10 @@ import {
   LAST_EXECUTION,
   cursorOf,
   executionOf,
+  lastExecutionOf,
   type CursorRow,
   type ExecutionRow,
+  type LastExecutionRow,
 } from "./rows.ts";
 import { readCursors } from "./run-ledger.ts";
 import { NIL_UUID } from "./uuid.ts";
@@ -30,7 +32,7 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
 
     summary: async (jobUids) => {
       const { rows } = await pool.query<SummaryRow>(
-        `select uid as job_uid, c.job_id, ${lastExecution}, c.last_success_time,
+        `select uid as job_uid, ${lastExecution}, c.last_success_time,
                 c.last_execution_id is not null as executed,
                 greatest(c.last_schedule_time, u.last_schedule_time) as last_schedule_time
            from unnest($1::uuid[]) as uid
@@ -125,18 +127,25 @@ export function createRunHistory({ pool }: { pool: Pool }): RunHistory {
 }
 
 /** `executed` false: the columns of the last execution are null. */
-type SummaryRow = ExecutionRow & {
+type SummaryRow = LastExecutionRow & {
+  job_uid: string;
   executed: boolean;
   last_schedule_time: Instant | null;
   last_success_time: Instant | null;
 };
 
+/** One for all jobs that have never run: there may be 100,000. */
+const NO_RUNS: JobHistory = Object.freeze({
+  lastScheduleTime: null,
+  lastSuccessTime: null,
+  last: null,
+});
+
 function summaryOf(row: SummaryRow): JobHistory {
-  return {
-    lastScheduleTime: row.last_schedule_time,
-    lastSuccessTime: row.last_success_time,
-    last: row.executed ? executionOf(row) : null,
-  };
+  const { last_schedule_time: lastScheduleTime, last_success_time: lastSuccessTime } = row;
+  const last = row.executed ? lastExecutionOf(row) : null;
+  const isNone = lastScheduleTime === null && lastSuccessTime === null && last === null;
+  return isNone ? NO_RUNS : { lastScheduleTime, lastSuccessTime, last };
 }
 
 type MergedRow =

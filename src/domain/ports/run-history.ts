@@ -1,12 +1,12 @@
 import type { Cursor } from "../cursor.ts";
 import type { Instant } from "../instant.ts";
-import type { Execution, MissedSpan } from "../run.ts";
+import type { Execution, LastExecution, MissedSpan } from "../run.ts";
 
 export interface JobHistory {
   lastScheduleTime: Instant | null;
   /** When the latest attempt that succeeded began. */
   lastSuccessTime: Instant | null;
-  last: Execution | null;
+  last: LastExecution | null;
 }
 
 /** One page of what became of a job: newest first, the id as tie-break; of every incarnation of (account, id). */

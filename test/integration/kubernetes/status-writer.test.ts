@@ -206,7 +206,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     start().report(job, observed(job));
     await until("a status", async () => (await statusOf("failing"))?.phase === "Active");
     const before = await conditions("failing");
-    history.set(job.uid, ranWith(job, "failed"));
+    history.set(job.uid, ranWith("failed"));
     await until(
       "the result",
       async () => (await conditions("failing")).LastRunSucceeded?.status === "False",
@@ -229,7 +229,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     const writer = start();
     writer.report(job, observed(job));
     await until("a status", async () => (await statusOf("once"))?.phase === "Active");
-    history.set(job.uid, ranWith(job, "success"));
+    history.set(job.uid, ranWith("success"));
     writer.closed([job.uid]);
     await until(
       "its success",
@@ -284,7 +284,7 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
   test("a new leader writes nothing where the status is right, and tells nothing again", async () => {
     const { start, create, learn, history, told } = await leader();
     const job = await create("handed-over");
-    history.set(job.uid, ranWith(job, "failed"));
+    history.set(job.uid, ranWith("failed"));
     const old = start();
     old.report(job, observed(job));
     await until(
@@ -552,15 +552,13 @@ function observed(job: Job, change: Partial<Cursor> = {}): Observed {
   return { cursor, timing, status: jobStatus(job, cursor, timing), missed: [] };
 }
 
-function ranWith(job: Job, status: Execution["status"]): JobHistory {
+function ranWith(status: Execution["status"]): JobHistory {
   const at = Date.now();
   return {
     lastScheduleTime: at,
     lastSuccessTime: null,
     last: {
       id: "exec-1",
-      jobId: job.id,
-      jobUid: job.uid,
       runId: "run-1",
       status,
       httpStatus: 500,

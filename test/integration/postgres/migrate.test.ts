@@ -333,8 +333,6 @@ test("the last execution of each job comes along", async () => {
     lastSuccessTime: Date.parse(execution.last_success_time),
     last: {
       id: execution.id,
-      jobId: "job-1",
-      jobUid: attempted,
       runId: execution.run_id,
       status: "failed",
       httpStatus: 503,

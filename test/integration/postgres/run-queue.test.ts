@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
+  asLast,
   change,
   claimed,
   claimOne,
@@ -327,7 +328,7 @@ describe("close", () => {
     expect(summary).toEqual({
       lastScheduleTime: run.scheduledAt,
       lastSuccessTime: execution?.executedAt,
-      last: execution,
+      last: asLast(execution),
     });
   });
 

@@ -7,7 +7,13 @@ import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { RunHistory } from "../../../src/domain/ports/run-history.ts";
 import type { LedgerChange, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
-import type { ClaimedRun, Execution, NewRun, UnfinishedRun } from "../../../src/domain/run.ts";
+import type {
+  ClaimedRun,
+  Execution,
+  LastExecution,
+  NewRun,
+  UnfinishedRun,
+} from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
@@ -253,4 +259,12 @@ export function retry(run: ClaimedRun, notBefore: number): Closing {
       executedAt: Date.now(),
     },
   };
+}
+
+/** An execution as a job's last one is told. */
+export function asLast(execution: Execution | undefined): LastExecution | undefined {
+  const last: Partial<Execution> = { ...execution };
+  delete last.jobId;
+  delete last.jobUid;
+  return execution && (last as LastExecution);
 }

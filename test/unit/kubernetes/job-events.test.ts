@@ -16,7 +16,7 @@ function firstLook(known: { digest: string; ready?: string }) {
   const since = "2026-11-23T12:00:00Z";
   return statusEvents({
     job,
-    observed: { cursor, timing: timingOf(job.spec), status: "completed", missed: [] },
+    observed: { cursor, timing: timingOf(job.spec), status: "completed" },
     known: {
       namespace: "team",
       name: job.id,

@@ -348,3 +348,18 @@ describe("what is larger than it may be", () => {
     expect(kept).toMatchObject({ payload: refused ? "" : payload });
   });
 });
+
+test("jobs with equal schedules and retry policies share them", () => {
+  const retry = { maxRetries: 3 };
+  const daily = () => specFromResource({ schedule: { cron: "0 3 * * *" }, retry }, "job");
+  const hourly = specFromResource({ schedule: { cron: "0 * * * *" }, retry }, "job");
+  expect(daily().schedule).toBe(daily().schedule);
+  expect(daily().retry).toBe(hourly.retry);
+  expect(hourly.schedule).toEqual({ kind: "cron", expression: "0 * * * *", timeZone: "UTC" });
+});
+
+test("a schedule that is too long to be valid is not kept", () => {
+  const spec = { schedule: { cron: "0".repeat(1_000_000) } };
+  const { schedule } = specFromResource(spec, "job");
+  expect(specFromResource(spec, "job").schedule).not.toBe(schedule);
+});

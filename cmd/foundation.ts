@@ -166,6 +166,8 @@ export function createFoundation(options: {
     );
   }
 
+  let pings = 0;
+  let lastTold = 0;
   metrics.beforeScrape("database", async () => {
     const idle = pool.idleCount + runPool.idleCount;
     const all = pool.totalCount + runPool.totalCount;
@@ -173,16 +175,23 @@ export function createFoundation(options: {
     metrics.databasePoolConnections.set({ state: "used" }, all - idle);
     metrics.databasePoolWaiting.set(pool.waitingCount + runPool.waitingCount);
     if (clock.known) metrics.clockOffset.set((clock.now() - Date.now()) / 1_000);
+    const ping = (pings += 1);
+    const tell = (up: 0 | 1): void => {
+      // An older ping, whose connection was lost long ago, may end after a newer one.
+      if (ping < lastTold) return;
+      lastTold = ping;
+      metrics.databaseUp.set(up);
+    };
     // Not set to 0 before the ping: another scrape may read it meanwhile. A timer sets it if the server hangs,
     // because this scrape ends before the ping does.
     const hangs = timers.after(HANGS_MS, () => {
-      metrics.databaseUp.set(0);
+      tell(0);
     });
     try {
       await pingDatabase();
-      metrics.databaseUp.set(1);
+      tell(1);
     } catch (error) {
-      metrics.databaseUp.set(0);
+      tell(0);
       throw error;
     } finally {
       hangs.cancel();

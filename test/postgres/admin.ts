@@ -1,7 +1,7 @@
 import { createClient } from "../../src/postgres/pool.ts";
 
-/** Runs one statement outside any transaction, on a connection of its own. */
-export async function admin(url: string, statement: string): Promise<void> {
+/** Runs one statement outside any transaction, on a connection of its own, and returns its rows. */
+export async function admin(url: string, statement: string): Promise<readonly unknown[]> {
   const client = createClient({
     url,
     applicationName: "carillon tests",
@@ -9,7 +9,7 @@ export async function admin(url: string, statement: string): Promise<void> {
   });
   await client.connect();
   try {
-    await client.query(statement);
+    return (await client.query(statement)).rows;
   } finally {
     await client.end();
   }

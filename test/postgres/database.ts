@@ -35,6 +35,8 @@ async function createDatabase(kind: string, options: string): Promise<TestDataba
   url.pathname = `/${name}`;
   return {
     url: url.href,
-    drop: () => admin(adminUrl, `drop database if exists ${name} with (force)`),
+    drop: async () => {
+      await admin(adminUrl, `drop database if exists ${name} with (force)`);
+    },
   };
 }

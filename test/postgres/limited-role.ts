@@ -14,6 +14,8 @@ export async function createLimitedRole(
   );
   return {
     url: urlAs(databaseUrl, role, "limited"),
-    drop: () => admin(databaseUrl, `drop role ${role}`),
+    drop: async () => {
+      await admin(databaseUrl, `drop role ${role}`);
+    },
   };
 }

@@ -41,7 +41,11 @@ async function foundationOf(connections: number) {
     const theirs = `from pg_stat_activity where usename = '${username}'`;
     await admin(database.url, `select pg_terminate_backend(pid, 5000) ${theirs}`);
   };
-  return { ...foundation, alter, proxy };
+  const isConnected = async () => {
+    const sessions = `select from pg_stat_activity where usename = '${new URL(role.url).username}'`;
+    return (await admin(database.url, sessions)).length > 0;
+  };
+  return { ...foundation, alter, proxy, isConnected };
 }
 
 test("PostgreSQL is up where there is a connection for requests and one for runs", async () => {
@@ -59,12 +63,29 @@ test("each scrape says whether PostgreSQL is up at that time", async () => {
 });
 
 test("also of one that hangs for longer than the scrape waits", async () => {
-  const { metrics, proxy } = await foundationOf(2);
+  const { metrics, proxy, isConnected } = await foundationOf(2);
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 1$/m);
   proxy.hang();
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 0$/m);
   proxy.heal();
+  // PostgreSQL takes a moment to notice that the connections are gone, and the role may have no more than these.
+  await expect.poll(isConnected).toBe(false);
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 1$/m);
+});
+
+test("a ping that ends after a newer one does not count any more", async () => {
+  const { metrics, proxy } = await foundationOf(4);
+  const up = async () => (await metrics.databaseUp.get()).values[0]?.value;
+  await metrics.render();
+  proxy.forsake();
+  await metrics.render();
+  expect(await up()).toBe(0);
+  await metrics.render();
+  expect(await up()).toBe(1);
+  proxy.cut();
+  const failed = async () => (await metrics.databaseFailures.get()).values[0]?.value ?? 0;
+  await expect.poll(failed).toBeGreaterThan(0);
+  expect(await up()).toBe(1);
 });
 
 test("one that answers and takes no writes is not up, and what fails for it is counted", async () => {

@@ -1,4 +1,8 @@
 import { randomUUID } from "node:crypto";
+import { timingOf } from "../src/domain/timing.ts";
+import { jobFromResource, type ScheduledJob } from "../src/kubernetes/scheduled-job.ts";
+import { statusContent } from "../src/kubernetes/status-content.ts";
+import { aCursor } from "../test/unit/domain/decide-builders.ts";
 
 /** etcd's default limit is 128 operations in a transaction. */
 const PUTS = 100;
@@ -35,10 +39,10 @@ export async function seedScheduledJobs(options: {
 }
 
 /** A daily webhook with a payload of a few hundred bytes. The minute of the day is `index` modulo 1,440. */
-function storedJob(namespace: string, name: string, index: number): unknown {
+function storedJob(namespace: string, name: string, index: number) {
   const time = new Date(Math.floor(Date.now() / 1_000) * 1_000).toISOString().replace(".000Z", "Z");
   const spec = {
-    concurrencyPolicy: "Allow",
+    concurrencyPolicy: "Allow" as const,
     deliveryDeadlineSeconds: 3600,
     displayName: `Report ${index}`,
     retry: { maxBackoffSeconds: 3600, maxRetries: 3, minBackoffSeconds: 5 },
@@ -58,7 +62,7 @@ function storedJob(namespace: string, name: string, index: number): unknown {
       url: `https://hooks.example.com/reports/${index}`,
     },
   };
-  return {
+  const resource = {
     apiVersion: "carillon.dev/v1",
     kind: "ScheduledJob",
     metadata: {
@@ -90,6 +94,26 @@ function storedJob(namespace: string, name: string, index: number): unknown {
     },
     spec,
   };
+  return {
+    ...resource,
+    status: statusOf({ ...resource, metadata: { ...resource.metadata, resourceVersion: "1" } }),
+  };
+}
+
+/** As a leader writes it for a job that has not run yet. */
+function statusOf(resource: ScheduledJob) {
+  const job = jobFromResource(resource, "account");
+  const observed = { cursor: aCursor(job), status: "active" as const, timing: timingOf(job.spec) };
+  const history = { lastScheduleTime: null, lastSuccessTime: null, last: null };
+  const status = statusContent({
+    job,
+    observed,
+    history,
+    circuitOpen: false,
+    transitions: new Map(),
+    now: Date.now(),
+  });
+  return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== null));
 }
 
 /** Names of fields as managedFields writes them. */

@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
- * `npm run bench -- herd-10000` runs one part. The parts are send, jobs, next, delivery, backlog, open-snapshot, herd,
- * herd-10000 and dashboard (10,000 jobs in one account). Two need a Kubernetes control plane: kubernetes (10,000
+ * `npm run bench -- herd-10000` runs one part. The parts are start, send, jobs, next, delivery, backlog, open-snapshot,
+ * herd, herd-10000 and dashboard (10,000 jobs in one account). Two need a Kubernetes control plane: kubernetes (10,000
  * ScheduledJobs), and kubernetes-100000, which runs only when it is named.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -20,8 +20,10 @@ import { benchKubernetes, type KubernetesFigures } from "./kubernetes.ts";
 import { benchNextFireTime } from "./next-fire-time.ts";
 import { benchOpenSnapshot } from "./open-snapshot.ts";
 import { benchSend } from "./send.ts";
+import { benchStart } from "./start.ts";
 
 const DEFAULT_PARTS = [
+  "start",
   "send",
   "jobs",
   "next",
@@ -43,6 +45,13 @@ const unknown = parts.filter((part) => !PARTS.includes(part));
 if (unknown.length > 0) {
   console.error(`no such part: ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
   process.exit(2);
+}
+
+if (parts.includes("start")) {
+  const { firstMs, againMs, nodeMs } = await benchStart();
+  report("standalone ready after", ms(againMs), `Node alone takes ${ms(nodeMs)}`, [
+    `(target ≤ 3,000 ms)  ${ms(firstMs)} with an empty data directory`,
+  ]);
 }
 
 if (parts.includes("delivery")) {
@@ -100,7 +109,7 @@ for (const [part, jobs] of [
   if (figures) reportKubernetes(figures);
 }
 if (parts.includes("dashboard")) reportDashboard(await benchDashboard());
-const OWN_PLACES = ["delivery", "backlog", "open-snapshot", "dashboard"];
+const OWN_PLACES = ["start", "delivery", "backlog", "open-snapshot", "dashboard"];
 if (parts.every((part) => part.startsWith("kubernetes") || OWN_PLACES.includes(part)))
   process.exit();
 

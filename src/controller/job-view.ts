@@ -48,20 +48,25 @@ export class JobView {
     const sameGeneration = job.generation === old.job.generation && listed === undefined;
     const revision = sameGeneration ? old.revision : revisionOf(job);
     const sameSpec = revision === old.revision;
-    const irrelevant = sameSpec && job.account === old.job.account && job.runNow === old.job.runNow;
+    // The old job stays, which others hold too: with an equal one beside it each job would be in memory twice.
+    if (sameSpec && job.account === old.job.account && job.runNow === old.job.runNow)
+      return "irrelevant";
     if (!sameSpec) old.timing = timingOf(job.spec);
     old.revision = revision;
     old.job = job;
-    return irrelevant ? "irrelevant" : "relevant";
+    return "relevant";
   }
 
-  /** All cursors that PostgreSQL has of these jobs. */
+  /** Takes over what PostgreSQL has, as `setCursor` does; other cursors than these are dropped. */
   setCursors(cursors: Iterable<Cursor>): void {
     this.cursors.clear();
     for (const cursor of cursors) this.setCursor(cursor);
   }
 
-  /** With the texts that the job has too: those that PostgreSQL sent would be kept as copies, 230 bytes for each job. */
+  /**
+   * Takes over a cursor that was read, and changes it: texts that are equal to the job's are replaced by the job's own,
+   * of which they are copies. They would take 230 bytes for each job.
+   */
   setCursor(cursor: Cursor): void {
     const entry = this.entries.get(cursor.jobUid);
     if (entry !== undefined) {
@@ -70,6 +75,7 @@ export class JobView {
       if (cursor.account === job.account) cursor.account = job.account;
       if (cursor.revision === revision) cursor.revision = revision;
       if (cursor.scheduleHash === timing.hash) cursor.scheduleHash = timing.hash;
+      if (cursor.lastRunNow === job.runNow) cursor.lastRunNow = job.runNow;
     }
     this.cursors.set(cursor.jobUid, cursor);
   }

@@ -96,7 +96,8 @@ export class WakeHeap {
     if (leftTime === undefined || rightTime === undefined) return;
     this.#keys[a] = right;
     this.#keys[b] = left;
-    // Only numbers in places of their own are kept as such: V8 would box all of them for code that swaps both arrays.
+    // Without one helper for both arrays: writing to an array of texts and to one of numbers at the same place of the
+    // code makes V8 keep the numbers as objects.
     this.#times[a] = rightTime;
     this.#times[b] = leftTime;
     this.#index.set(right, a);

@@ -1,9 +1,13 @@
 import type { Finding } from "./findings.ts";
 import type { Instant } from "./instant.ts";
 
-/** When a job fires. `expression` is as its author wrote it; `compileSchedule` says whether it is valid. */
+/**
+ * When a job fires. `expression` is as its author wrote it; `compileSchedule` says whether it is valid. Jobs may share
+ * one.
+ */
 export type Schedule =
-  { kind: "cron"; expression: string; timeZone: string } | { kind: "once"; at: Instant };
+  | { readonly kind: "cron"; readonly expression: string; readonly timeZone: string }
+  | { readonly kind: "once"; readonly at: Instant };
 
 export interface WebhookTarget {
   kind: "webhook";
@@ -34,11 +38,12 @@ export type Target = WebhookTarget | EmailTarget;
 
 export type ConcurrencyPolicy = "Allow" | "Forbid" | "Replace";
 
+/** Jobs may share one. */
 export interface RetryPolicy {
   /** Attempts after the first: 0 (at most one delivery) to 10 (at least once). */
-  maxRetries: number;
-  minBackoffSeconds: number;
-  maxBackoffSeconds: number;
+  readonly maxRetries: number;
+  readonly minBackoffSeconds: number;
+  readonly maxBackoffSeconds: number;
 }
 
 /** What the author asks for. Changes to it, and only they, raise the job's generation. */

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { copiedText } from "./copied-text.ts";
 import type { Cursor } from "./cursor.ts";
 import type { Job } from "./job.ts";
 
@@ -14,9 +15,7 @@ const FORM = 1;
  */
 export function revisionOf({ generation, spec }: Pick<Job, "generation" | "spec">): string {
   const hash = createHash("sha256").update(JSON.stringify(spec, inOrder)).digest("base64url");
-  const revision = comparable(generation) + hash.slice(0, 22);
-  // Copied: V8 keeps a text that was put together, or cut out, with all that it came from. There is one for each job.
-  return Buffer.from(revision, "latin1").toString("latin1");
+  return copiedText(comparable(generation) + hash.slice(0, 22));
 }
 
 type Revision = Pick<Cursor, "generation" | "revision">;

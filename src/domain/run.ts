@@ -88,7 +88,7 @@ export interface Execution {
   scheduledAt: Instant;
 }
 
-/** The last execution of a job that is known. */
+/** A job's last execution, for readers that know the job. */
 export type LastExecution = Omit<Execution, "jobId" | "jobUid">;
 
 export const MISSED_REASONS = [

@@ -23,11 +23,13 @@ export type CompileResult =
   /** In the REST API's terms: `cron_expression`, `timezone` or `run_at`. */
   | { ok: false; finding: Finding };
 
-/**
- * Compiled cron schedules by expression and zone. Most jobs of an installation share a few thousand;
- * a miss costs some 50 µs. Refusals are not kept: their keys could be anything.
- */
-const compiled = new LRUCache<string, { ok: true; schedule: CompiledSchedule }>({ max: 16_384 });
+/** Cron schedules that are kept; most jobs of an installation share a few thousand. */
+export const MOST_SCHEDULES = 16_384;
+
+/** Compiled cron schedules; a miss costs some 50 µs. Refusals are not kept: they are quickly found again. */
+const compiled = new LRUCache<string, { ok: true; schedule: CompiledSchedule }>({
+  max: MOST_SCHEDULES,
+});
 
 /** Whether the schedule is valid, and if so its fire times. */
 export function compileSchedule(schedule: Schedule): CompileResult {
@@ -56,8 +58,8 @@ function compileOnce(at: Instant): CompileResult {
 }
 
 function compileCron(cron: CronSchedule): CompileResult {
-  const key = cronKey(cron) ?? "";
-  const cached = compiled.get(key);
+  const key = cronKey(cron);
+  const cached = key === undefined ? undefined : compiled.get(key);
   if (cached) return cached;
   const text = readCronText(cron.expression);
   if (!text.ok) return { ok: false, finding: { field: "cron_expression", message: text.message } };
@@ -72,7 +74,7 @@ function compileCron(cron: CronSchedule): CompileResult {
       count: (after: Instant, upTo: Instant) => countFireTimes(times, after, upTo),
     },
   } as const;
-  compiled.set(key, result);
+  if (key !== undefined) compiled.set(key, result);
   return result;
 }
 

@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 const LONGEST_KEY = 512;
 
 /**
- * Equal values of many jobs, kept once: 100,000 jobs have a few thousand schedules, and fewer destinations. Of those
+ * Equal values of many jobs, kept once: 100,000 jobs usually have a few thousand schedules and destinations. Of those
  * used last, at most `max` are found again; others are made anew, as are those with long keys. The same key must stand
  * for equal values, and since they are shared, nobody may change one.
  */

@@ -1,6 +1,12 @@
 import type { Cursor, OnceState } from "./cursor.ts";
 import type { JobSpec } from "./job.ts";
-import { compileSchedule, cronKey, scheduleHash, type CompileResult } from "./schedule.ts";
+import {
+  compileSchedule,
+  cronKey,
+  MOST_SCHEDULES,
+  scheduleHash,
+  type CompileResult,
+} from "./schedule.ts";
 import { createSharedValues } from "./shared-values.ts";
 
 /** A job's schedule, compiled once per revision. Jobs with the same cron schedule share one. */
@@ -13,7 +19,7 @@ export interface Timing {
 
 type TimedSpec = Pick<JobSpec, "schedule" | "suspend" | "refusal">;
 
-const sharedTimings = createSharedValues<Timing>(8_192);
+const sharedTimings = createSharedValues<Timing>(MOST_SCHEDULES);
 
 export function timingOf(spec: TimedSpec): Timing {
   const key = spec.refusal ? undefined : cronKey(spec.schedule);

@@ -1,7 +1,7 @@
 import { isoUtc, type Instant } from "../domain/instant.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
-import type { Observed } from "../domain/ports/status-reporter.ts";
+import type { Reconciled } from "../domain/ports/status-reporter.ts";
 import type { MissedSpan } from "../domain/run.ts";
 import type { NewEvent } from "./events.ts";
 import { jobConditions, whyUnready } from "./job-conditions.ts";
@@ -18,7 +18,7 @@ export interface Told {
 /** The events for a change of status. Nothing when it has not changed, and nothing because a new leader took over. */
 export function statusEvents(input: {
   job: Job;
-  observed: Omit<Observed, "missed">;
+  observed: Reconciled;
   known: RememberedResource;
   /** Null: there was none. Undefined: this is the first look, and the stored status tells what was known. */
   before: JobHistory | null | undefined;

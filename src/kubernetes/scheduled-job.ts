@@ -15,7 +15,7 @@ import {
 } from "../domain/job.ts";
 import { oversize, withoutBulk } from "../domain/oversize.ts";
 import { webhookUrlProblem } from "../domain/rest-job.ts";
-import { cronKey, parseFireTime } from "../domain/schedule.ts";
+import { cronKey, MOST_SCHEDULES, parseFireTime } from "../domain/schedule.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
 import { createSharedValues } from "../domain/shared-values.ts";
 import { resourceOwner } from "./resource-owner.ts";
@@ -159,7 +159,7 @@ function readSpec(spec: ScheduledJobSpec, resourceName: string): JobSpec {
     name: text(spec.displayName ?? resourceName),
     schedule: scheduleFrom(spec.schedule ?? {}),
     target,
-    suspend: spec.suspend ?? false,
+    suspend: flag(spec.suspend ?? false),
     startingDeadlineSeconds: whole(spec.startingDeadlineSeconds ?? null),
     deliveryDeadlineSeconds: whole(
       spec.deliveryDeadlineSeconds ?? SPEC_DEFAULTS.deliveryDeadlineSeconds,
@@ -214,7 +214,7 @@ function scheduleFrom(schedule: NonNullable<ScheduledJobSpec["schedule"]>): Sche
   return key === undefined ? cron : sharedSchedules(key, () => Object.freeze(cron));
 }
 
-const sharedSchedules = createSharedValues<Schedule>(8_192);
+const sharedSchedules = createSharedValues<Schedule>(MOST_SCHEDULES);
 
 function retryFrom(retry: NonNullable<ScheduledJobSpec["retry"]>): RetryPolicy {
   const maxRetries = whole(retry.maxRetries ?? SPEC_DEFAULTS.maxRetries);
@@ -229,6 +229,11 @@ const sharedPolicies = createSharedValues<RetryPolicy>(256);
 
 function text(value: unknown): string {
   if (typeof value !== "string") throw new TypeError("not a text");
+  return value;
+}
+
+function flag(value: unknown): boolean {
+  if (typeof value !== "boolean") throw new TypeError("neither true nor false");
   return value;
 }
 
@@ -249,7 +254,7 @@ function targetFrom(spec: ScheduledJobSpec): Target {
       to: spec.email.to ?? "",
       subject: spec.email.subject ?? "",
       body: spec.email.body ?? "",
-      isHtml: spec.email.isHtml ?? false,
+      isHtml: flag(spec.email.isHtml ?? false),
     };
   const webhook = spec.webhook ?? {};
   return {
@@ -262,7 +267,7 @@ function targetFrom(spec: ScheduledJobSpec): Target {
   };
 }
 
-const NO_SECRETS: readonly SecretHeader[] = [];
+const NO_SECRETS: readonly SecretHeader[] = Object.freeze([]);
 
 /** `spec` for the API server. `specFromResource` makes the same JobSpec of it again. */
 export function specToResource(spec: JobSpec): ScheduledJobSpec {

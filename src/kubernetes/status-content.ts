@@ -2,7 +2,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { Job, JobStatus } from "../domain/job.ts";
 import { nextRunAt } from "../domain/job-status.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
-import type { Observed } from "../domain/ports/status-reporter.ts";
+import type { Reconciled } from "../domain/ports/status-reporter.ts";
 import { jobConditions } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";
 import { rfc3339, type ScheduledJobStatus } from "./scheduled-job.ts";
@@ -18,7 +18,7 @@ const PHASES: Record<JobStatus, string> = {
 /** Pure: what `status` should say, with transition times kept where a condition has not changed. */
 export function statusContent(input: {
   job: Job;
-  observed: Omit<Observed, "missed">;
+  observed: Reconciled;
   history: JobHistory | undefined;
   circuitOpen: boolean;
   transitions: RememberedResource["transitions"];

@@ -1,11 +1,12 @@
 import { circuitKey } from "../domain/circuit-of.ts";
+import { copiedText } from "../domain/copied-text.ts";
 import { SECOND, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { nextRunAt } from "../domain/job-status.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
 import type { JobHistory, RunHistory } from "../domain/ports/run-history.ts";
-import type { Observed, StatusReporter } from "../domain/ports/status-reporter.ts";
+import type { Reconciled, StatusReporter } from "../domain/ports/status-reporter.ts";
 import { createSharedValues } from "../domain/shared-values.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -48,7 +49,7 @@ export interface StatusWriter extends StatusReporter {
 }
 
 /** There is one for each job, which is why the entries share what is equal. */
-interface Entry extends Omit<Observed, "missed"> {
+interface Entry extends Reconciled {
   job: Job;
   /** When the history is read again, monotonic; doubles from `FIRST_LOOK_MS` while nothing changes. */
   lookAt: number;
@@ -69,6 +70,8 @@ const FIRST_LOOK_MS = 1_000;
 const LAST_LOOK_MS = 5 * 60_000;
 const LOOKS_AT_ONCE = 1_000;
 const CONCURRENT_WRITES = 8;
+/** Whose keys are kept once for all their jobs. */
+const MOST_DESTINATIONS = 16_384;
 
 /**
  * Writes what PostgreSQL says into `status`, as the leader: the whole status, on the subresource, for this
@@ -84,7 +87,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   const circuits = createOpenCircuits({ circuits: dependencies.circuits, monotonic });
   const bucket = createTokenBucket({ perSecond, burst: CONCURRENT_WRITES, monotonic });
   const entries = new Map<string, Entry>();
-  const sharedKeys = createSharedValues<string>(8_192);
+  const sharedKeys = createSharedValues<string>(MOST_DESTINATIONS);
   const sharedTold = createSharedValues<Told>(256);
   const dirty = createStatusBacklog();
   const writing = new Set<string>();
@@ -251,7 +254,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         timing,
         history: old?.history,
         told: old?.told,
-        circuit: circuit === null ? null : sharedKeys(circuit, () => circuit),
+        circuit: circuit === null ? null : sharedKeys(circuit, () => copiedText(circuit)),
         lookAt: monotonic() + FIRST_LOOK_MS / 2,
         lookAfterMs: FIRST_LOOK_MS,
         refusals: sameGeneration?.refusals ?? 0,

@@ -102,7 +102,7 @@ export const LAST_EXECUTION = {
   attempt: "last_attempt",
   trigger: "last_trigger",
   scheduled_at: "last_scheduled_at",
-} as const satisfies Partial<Record<keyof ExecutionRow, string>>;
+} as const satisfies Record<keyof LastExecutionRow, string>;
 
 export function executionOf(row: ExecutionRow): Execution {
   return { jobId: row.job_id, jobUid: row.job_uid, ...lastExecutionOf(row) };

@@ -4,11 +4,14 @@ import type { Job, JobStatus } from "../job.ts";
 import type { MissedSpan } from "../run.ts";
 
 /** What the leader knows about a job after it reconciled it. */
-export interface Observed {
+export interface Reconciled {
   /** As stored; its generation is the observed one. */
   cursor: Cursor;
   status: JobStatus;
   timing: Timing;
+}
+
+export interface Observed extends Reconciled {
   /** Fire times that this reconcile recorded as not run, for events. */
   missed: readonly MissedSpan[];
 }

@@ -190,6 +190,14 @@ describe("a resource as applied", () => {
     { title: "expressions", spec: { schedule: { cron: ["@daily"] }, webhook: { url } } },
     { title: "a zone", spec: { schedule: { cron: "@daily", timeZone: 1 }, webhook: { url } } },
     { title: "a name", spec: { displayName: 5, schedule: { cron: "@daily" }, webhook: { url } } },
+    {
+      title: "a pause",
+      spec: { schedule: { cron: "@daily" }, suspend: "false", webhook: { url } },
+    },
+    {
+      title: "a kind of body",
+      spec: { schedule: { cron: "@daily" }, email: { to: "a@b.example", isHtml: "no" } },
+    },
     { title: "an address", spec: { schedule: { cron: "@daily" }, webhook: { url: 7 } } },
     {
       title: "where a header comes from",
@@ -355,11 +363,23 @@ test("jobs with equal schedules and retry policies share them", () => {
   const hourly = specFromResource({ schedule: { cron: "0 * * * *" }, retry }, "job");
   expect(daily().schedule).toBe(daily().schedule);
   expect(daily().retry).toBe(hourly.retry);
+  for (const shared of [hourly.schedule, hourly.retry]) expect(Object.isFrozen(shared)).toBe(true);
   expect(hourly.schedule).toEqual({ kind: "cron", expression: "0 * * * *", timeZone: "UTC" });
 });
 
 test("a schedule that is too long to be valid is not kept", () => {
-  const spec = { schedule: { cron: "0".repeat(1_000_000) } };
+  const spec = { schedule: { cron: "0".repeat(257) } };
   const { schedule } = specFromResource(spec, "job");
   expect(specFromResource(spec, "job").schedule).not.toBe(schedule);
 });
+
+test.each([
+  { maxRetries: 1, minBackoffSeconds: 11, maxBackoffSeconds: 2 },
+  { maxRetries: 11, minBackoffSeconds: 1, maxBackoffSeconds: 2 },
+  { maxRetries: 1, minBackoffSeconds: 1, maxBackoffSeconds: 12 },
+])(
+  "a retry policy is nobody else's: $maxRetries $minBackoffSeconds $maxBackoffSeconds",
+  (retry) => {
+    expect(specFromResource({ retry }, "job").retry).toEqual(retry);
+  },
+);

@@ -80,18 +80,22 @@ export function createReflector(deps: {
     const uids = new Set<string>();
     const refused: NonNullable<JobPage["refused"]>[] = [];
     let position: string;
-    let next: Promise<JobPage> | undefined = readPage(undefined, onSilence);
+    let next: string | undefined;
     do {
-      const page: JobPage = await next;
+      const silence = timers.after(STALE_AFTER_MS, onSilence);
+      const page = await jobs
+        .list({ limit: JOBS_PER_PAGE, ...(next === undefined ? {} : { continue: next }) })
+        .finally(() => {
+          silence.cancel();
+        });
       signal.throwIfAborted();
-      // The store reads the next page while this one is taken in.
-      next = page.continue === undefined ? undefined : readPage(page.continue, onSilence);
       for (const job of page.jobs) {
         uids.add(job.uid);
         sink.changed(job, "listed");
       }
       if (page.refused) refused.push(page.refused);
       position = page.position;
+      next = page.continue;
     } while (next !== undefined);
     for (const { namespace, error } of refused)
       log.warn(
@@ -103,17 +107,6 @@ export function createReflector(deps: {
       refused.map(({ namespace }) => namespace),
     );
     return position;
-  }
-
-  function readPage(from: string | undefined, onSilence: () => void): Promise<JobPage> {
-    const silence = timers.after(STALE_AFTER_MS, onSilence);
-    const query = { limit: JOBS_PER_PAGE, ...(from === undefined ? {} : { continue: from }) };
-    const page = jobs.list(query).finally(() => {
-      silence.cancel();
-    });
-    // Nobody may be waiting for it yet when it fails.
-    page.catch(() => undefined);
-    return page;
   }
 
   /** Follows until the signal aborts or the server ends the watch; `reached` keeps the last event's position. */

@@ -1,6 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { timingOf } from "../src/domain/timing.ts";
-import { jobFromResource, type ScheduledJob } from "../src/kubernetes/scheduled-job.ts";
+import {
+  jobFromResource,
+  withoutNulls,
+  type ScheduledJob,
+} from "../src/kubernetes/scheduled-job.ts";
 import { statusContent } from "../src/kubernetes/status-content.ts";
 import { aCursor } from "../test/unit/domain/decide-builders.ts";
 
@@ -104,16 +108,15 @@ function storedJob(namespace: string, name: string, index: number) {
 function statusOf(resource: ScheduledJob) {
   const job = jobFromResource(resource, "account");
   const observed = { cursor: aCursor(job), status: "active" as const, timing: timingOf(job.spec) };
-  const history = { lastScheduleTime: null, lastSuccessTime: null, last: null };
   const status = statusContent({
     job,
     observed,
-    history,
+    history: undefined,
     circuitOpen: false,
     transitions: new Map(),
     now: Date.now(),
   });
-  return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== null));
+  return withoutNulls(status);
 }
 
 /** Names of fields as managedFields writes them. */

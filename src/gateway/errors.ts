@@ -1,3 +1,4 @@
+import { copiedText } from "../domain/copied-text.ts";
 import { InvalidInput, type Finding } from "../domain/findings.ts";
 import {
   AdministratorsOnly,
@@ -82,8 +83,7 @@ function clippedFinding({ field, message }: Finding): Finding {
 function clipped(text: string, most: number): string {
   if (text.length <= most) return text;
   const kept = text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "");
-  // A copy: V8's slice would keep the whole text, megabytes of a request, in memory.
-  return `${Buffer.from(kept).toString()}…`;
+  return `${copiedText(kept.toWellFormed())}…`;
 }
 
 export interface ErrorBody {

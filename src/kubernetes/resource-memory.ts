@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { canonicalJson } from "../domain/exact-json.ts";
 import { whyUnready } from "./job-conditions.ts";
-import type { ScheduledJob, ScheduledJobStatus } from "./scheduled-job.ts";
+import { withoutNulls, type ScheduledJob, type ScheduledJobStatus } from "./scheduled-job.ts";
 import { NOT_OBSERVED } from "./scheduled-job-status-schema.ts";
 
 /** What the status writer must know of a resource that the domain's job does not carry. */
@@ -76,8 +76,7 @@ export function createResourceMemory(): ResourceMemory {
 
 /** Two statuses with the same digest say the same. */
 export function statusDigest(status: ScheduledJobStatus): string {
-  const told = Object.entries(status).filter(([, value]) => value !== null && value !== undefined);
   return createHash("sha1")
-    .update(canonicalJson(Object.fromEntries(told)))
+    .update(canonicalJson(withoutNulls(status)))
     .digest("base64url");
 }

@@ -1,3 +1,4 @@
+import { copiedText } from "../domain/copied-text.ts";
 import type { JobOwner } from "../domain/job.ts";
 
 /** Marks resources that REST made and nobody else owns. */
@@ -60,6 +61,5 @@ const MOST = 512;
 /** Owners are kept with their jobs, and an annotation may have 256 KiB. */
 function bounded<T extends string | undefined>(text: T): T | string {
   if (text === undefined || text.length <= MOST) return text;
-  // Copied: V8's slice of a string keeps the whole string.
-  return `${Buffer.from(text.slice(0, MOST)).toString()}…`;
+  return `${copiedText(text.slice(0, MOST).toWellFormed())}…`;
 }

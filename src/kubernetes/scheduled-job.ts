@@ -94,6 +94,13 @@ export interface ScheduledJob {
   status?: ScheduledJobStatus;
 }
 
+/** The status as it is written, and as it is compared. */
+export function withoutNulls(status: ScheduledJobStatus): ScheduledJobStatus {
+  return Object.fromEntries(
+    Object.entries(status).filter(([, value]) => value !== null && value !== undefined),
+  );
+}
+
 /** The resource as the domain's job. Never throws: the domain judges what the API server has accepted. */
 export function jobFromResource(resource: ScheduledJob, account: string | null): Job {
   const { metadata } = resource;

@@ -18,7 +18,7 @@ import { isByAdmission } from "./invalid-input.ts";
 import { createOpenCircuits } from "./open-circuits.ts";
 import { pause } from "../waiting/pause.ts";
 import { statusDigest, type ResourceMemory } from "./resource-memory.ts";
-import { PLURAL, type ScheduledJobStatus } from "./scheduled-job.ts";
+import { PLURAL, withoutNulls } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
 import { createStatusBacklog } from "./status-backlog.ts";
 import { statusContent } from "./status-content.ts";
@@ -316,9 +316,4 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
 function isTestFailure(error: unknown): boolean {
   if (!(error instanceof ApiError) || error.code !== 422 || isByAdmission(error)) return false;
   return (error.status?.details?.causes ?? []).length === 0;
-}
-
-function withoutNulls(status: ScheduledJobStatus): ScheduledJobStatus {
-  const entries = Object.entries(status).filter(([, value]) => value !== null);
-  return Object.fromEntries(entries);
 }

@@ -1,4 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
+import { copiedText } from "../../domain/copied-text.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { JobStatus } from "../../domain/job.ts";
 import { jobStatus, nextRunAt, type StatusCursor } from "../../domain/job-status.ts";
@@ -73,17 +74,10 @@ function itemOf(
     nextRunAt: next,
     text: before?.text ?? [job.spec.name, job.id, job.address].join("\n").toLowerCase(),
     timing,
-    cursor: cursor && { ...cursor, scheduleHash: copied(cursor.scheduleHash) },
+    // A copy: the cursors of an account come as one text, which would stay for as long as the job does.
+    cursor: cursor && { ...cursor, scheduleHash: copiedText(cursor.scheduleHash) },
     until: next ?? Infinity,
   };
-}
-
-/**
- * The cursors of an account come as one text, and V8 keeps a whole text in memory for a part of it. Without a copy,
- * the text in which a job's cursor changed would stay for as long as the job does.
- */
-function copied(part: string): string {
-  return Buffer.from(part).toString();
 }
 
 function sameCursor(a: StatusCursor | undefined, b: StatusCursor | undefined): boolean {

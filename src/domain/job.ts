@@ -36,7 +36,8 @@ export interface EmailTarget {
 
 export type Target = WebhookTarget | EmailTarget;
 
-export type ConcurrencyPolicy = "Allow" | "Forbid" | "Replace";
+export const CONCURRENCY_POLICIES = ["Allow", "Forbid", "Replace"] as const;
+export type ConcurrencyPolicy = (typeof CONCURRENCY_POLICIES)[number];
 
 /** Jobs may share one. */
 export interface RetryPolicy {

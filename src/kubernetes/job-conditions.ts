@@ -33,10 +33,10 @@ export function jobConditions(input: {
 
 /**
  * Stalled: the job is not ready, and only a change of it helps, so that a tool that waits (kstatus) can stop. Not
- * without an account, which may still be bound.
+ * without an account, which may still be bound, nor while a newer release, which can read the job, may be on its way.
  */
 function stalled({ status, reason, message }: JobCondition): JobCondition[] {
-  if (status !== "False" || reason === "NoAccount") return [];
+  if (status !== "False" || reason === "NoAccount" || reason === UNREADABLE.reason) return [];
   return [{ type: "Stalled", status: "True", reason, message }];
 }
 
@@ -83,7 +83,10 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
   return { type, status: "True", reason: "Accepted", message: "The job is valid." };
 }
 
+const UNREADABLE = { reason: "Unreadable", message: "This release cannot read the job" };
+
 function refusalOf({ field }: Finding): { reason: string; message: string } {
+  if (field === "spec") return UNREADABLE;
   if (field === "run_at") return { reason: "InvalidSchedule", message: "The schedule is invalid" };
   return field === "webhook_payload" || field === "email_body"
     ? { reason: "TooLarge", message: "The job is larger than it may be" }

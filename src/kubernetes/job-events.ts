@@ -75,7 +75,7 @@ const REASONS: Record<MissedSpan["reason"], string> = {
   deadline: "the starting deadline had passed",
   overlap: "an older run was unfinished and concurrencyPolicy is Forbid",
   superseded: "the job was changed before the run started",
-  paused: "the job was paused before the run started",
+  paused: "the job was paused, or halted by a 410, before the run started",
   deleted: "the job was deleted before the run started",
   past_at_creation: "the time lay before the job's creation",
   account_deleted: "the account was deleted",

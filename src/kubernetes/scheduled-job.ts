@@ -4,6 +4,7 @@ import { canonicalJson, isDeeper, parseExactJson } from "../domain/exact-json.ts
 import type { Finding } from "../domain/findings.ts";
 import type { Instant } from "../domain/instant.ts";
 import {
+  CONCURRENCY_POLICIES,
   SPEC_DEFAULTS,
   type ConcurrencyPolicy,
   type Job,
@@ -137,7 +138,7 @@ function runNowOf(annotation: string | undefined): string | null {
     : `sha256:${createHash("sha256").update(annotation).digest("hex")}`;
 }
 
-/** For a resource with a field of another type than in our CRD. */
+/** For a resource with a field of another type than in our CRD. Conditions know it by its field. */
 const UNREADABLE: Finding = {
   field: "spec",
   message:
@@ -171,7 +172,7 @@ function readSpec(spec: ScheduledJobSpec, resourceName: string): JobSpec {
     deliveryDeadlineSeconds: whole(
       spec.deliveryDeadlineSeconds ?? SPEC_DEFAULTS.deliveryDeadlineSeconds,
     ),
-    concurrencyPolicy: spec.concurrencyPolicy ?? SPEC_DEFAULTS.concurrencyPolicy,
+    concurrencyPolicy: policy(spec.concurrencyPolicy ?? SPEC_DEFAULTS.concurrencyPolicy),
     retry: retryFrom(spec.retry ?? {}),
     ...(refusal && { refusal }),
   };
@@ -244,10 +245,23 @@ function flag(value: unknown): boolean {
   return value;
 }
 
+function texts(value: unknown): Readonly<Record<string, string>> {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new TypeError("no names with texts");
+  for (const one of Object.values(value)) text(one);
+  return value as Readonly<Record<string, string>>;
+}
+
+function policy(value: unknown): ConcurrencyPolicy {
+  const known = CONCURRENCY_POLICIES.find((one) => one === value);
+  if (known === undefined) throw new TypeError("none of the policies");
+  return known;
+}
+
 /** A number with which times can be computed; a newer release's CRD may allow others, which would fail later. */
 function whole<T extends number | null>(value: T): T {
-  if (value !== null && !(Number.isSafeInteger(value) && Math.abs(value) <= MOST))
-    throw new TypeError("not a whole number, or too large");
+  if (value !== null && !(Number.isSafeInteger(value) && value >= 0 && value <= MOST))
+    throw new TypeError("not a whole number, negative, or too large");
   return value;
 }
 
@@ -258,17 +272,17 @@ function targetFrom(spec: ScheduledJobSpec): Target {
   if (spec.email)
     return {
       kind: "email",
-      to: spec.email.to ?? "",
-      subject: spec.email.subject ?? "",
-      body: spec.email.body ?? "",
+      to: text(spec.email.to ?? ""),
+      subject: text(spec.email.subject ?? ""),
+      body: text(spec.email.body ?? ""),
       isHtml: flag(spec.email.isHtml ?? false),
     };
   const webhook = spec.webhook ?? {};
   return {
     kind: "webhook",
-    url: webhook.url ?? "",
+    url: text(webhook.url ?? ""),
     payload: webhook.payload === undefined ? SPEC_DEFAULTS.payload : canonicalJson(webhook.payload),
-    headers: webhook.headers ?? {},
+    headers: texts(webhook.headers ?? {}),
     headersFrom: webhook.headersFrom?.map(secretHeader) ?? NO_SECRETS,
     timeoutSeconds: whole(webhook.timeoutSeconds ?? SPEC_DEFAULTS.timeoutSeconds),
   };
@@ -318,7 +332,11 @@ function webhookToResource(
 }
 
 function secretHeader({ header, secretKeyRef }: SecretReference): SecretHeader {
-  return { header, secretName: secretKeyRef.name, secretKey: secretKeyRef.key };
+  return {
+    header: text(header),
+    secretName: text(secretKeyRef.name),
+    secretKey: text(secretKeyRef.key),
+  };
 }
 
 function secretRef({ header, secretName, secretKey }: SecretHeader): SecretReference {

@@ -2,7 +2,7 @@ import { Type, type TSchema } from "typebox";
 import { MAX_ADDRESS_OCTETS } from "../address.ts";
 import { CRON_MACROS, MAX_CRON_LENGTH } from "../cron/grammar.ts";
 import { MAX_ZONE_LENGTH } from "../cron/zone.ts";
-import { SPEC_DEFAULTS } from "../job.ts";
+import { CONCURRENCY_POLICIES, SPEC_DEFAULTS } from "../job.ts";
 
 /**
  * Field schemas that the REST API and the ScheduledJob resource share: one limit, one pattern and one
@@ -232,7 +232,7 @@ export const deliveryDeadlineSeconds = Type.Integer({
   default: SPEC_DEFAULTS.deliveryDeadlineSeconds,
 });
 
-export const concurrencyPolicy = oneOf(["Allow", "Forbid", "Replace"], {
+export const concurrencyPolicy = oneOf(CONCURRENCY_POLICIES, {
   description: "What happens when a run is due while an older one is unfinished.",
   default: SPEC_DEFAULTS.concurrencyPolicy,
 });

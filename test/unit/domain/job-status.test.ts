@@ -85,6 +85,14 @@ const CASES: Case[] = [
     scheduled: "False InvalidSchedule",
   },
   {
+    name: "of another definition than ours",
+    spec: { refusal: { field: "spec", message: "holds something in another form" } },
+    status: "invalid",
+    next: null,
+    ready: "False Unreadable",
+    scheduled: "False Unreadable",
+  },
+  {
     name: "no account",
     job: { account: null },
     status: "paused",
@@ -222,6 +230,15 @@ test.each([
   const timing = timingOf(job.spec);
   const input = { job, cursor: undefined, timing, history: undefined, now: at("12:00") };
   expect(jobConditions(input)[0]?.message).toMatch(new RegExp(`^${field}: `));
+});
+
+test("a job that a newer release can read is not Stalled: that may be on its way", () => {
+  const job = aJob({
+    spec: { refusal: { field: "spec", message: "holds something in another form" } },
+  });
+  const timing = timingOf(job.spec);
+  const input = { job, cursor: undefined, timing, history: undefined, now: at("12:00") };
+  expect(jobConditions(input).map(({ type }) => type)).not.toContain("Stalled");
 });
 
 test("what is too large is told of by the resource's field", () => {

@@ -207,13 +207,47 @@ describe("a resource as applied", () => {
       },
     },
     {
+      title: "a header's name",
+      spec: {
+        schedule: { cron: "@daily" },
+        webhook: {
+          url,
+          headersFrom: [{ header: 5, secretKeyRef: { name: "team", key: "token" } }],
+        },
+      },
+    },
+    ...["name", "key"].map((part) => ({
+      title: `a Secret's ${part}`,
+      spec: {
+        schedule: { cron: "@daily" },
+        webhook: {
+          url,
+          headersFrom: [
+            { header: "X-Team", secretKeyRef: { name: "team", key: "token", [part]: ["a"] } },
+          ],
+        },
+      },
+    })),
+    ...[["X-Team: a"], "X-Team: a", 5, { "X-Team": 5 }].map((headers) => ({
+      title: `headers like ${JSON.stringify(headers)}`,
+      spec: { schedule: { cron: "@daily" }, webhook: { url, headers } },
+    })),
+    {
       title: "a body",
       spec: { schedule: { cron: "@daily" }, email: { to: "a@example.com", body: { text: "" } } },
+    },
+    {
+      title: "a subject",
+      spec: { schedule: { cron: "@daily" }, email: { to: "a@example.com", subject: 5 } },
+    },
+    {
+      title: "a policy",
+      spec: { schedule: { cron: "@daily" }, concurrencyPolicy: "Queue", webhook: { url } },
     },
   ];
   // With the moment that comes of it PostgreSQL is told of others' runs.
   const daily = { schedule: { cron: "@daily" }, webhook: { url } };
-  for (const seconds of ["5m", 1.5, 1e15])
+  for (const seconds of ["5m", 1.5, 1e15, -1])
     OF_ANOTHER_DEFINITION.push(
       { title: `a deadline of ${seconds}`, spec: { ...daily, startingDeadlineSeconds: seconds } },
       {

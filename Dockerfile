@@ -1,5 +1,5 @@
-# Carillon for Kubernetes: gateway, controller, migrate and the admin command in one image.
-# Standalone's embedded PostgreSQL and everything that only builds or tests stay out of it.
+# Carillon in one image: gateway, controller, migrate and the admin command for Kubernetes, and standalone with a
+# PostgreSQL of its own (deploy/compose.yaml). The embedded PostgreSQL and everything that only builds or tests stay out of it.
 
 FROM node:24-bookworm-slim AS dependencies
 WORKDIR /app

@@ -126,9 +126,10 @@ function createStores(pool: Pool, { encryptionKeys, dataDir }: Database): AdminS
     databaseUrl: url,
     watchNamespaces = [],
   } = readConfiguration("admin", process.env);
-  const kubeconfig = process.env["KUBECONFIG"] ?? process.env["KUBERNETES_SERVICE_HOST"];
+  // An empty variable counts as unset.
+  const named = Boolean(process.env["KUBECONFIG"] || process.env["KUBERNETES_SERVICE_HOST"]);
   const inCluster = createAccountsInCluster({
-    configured: configuredCluster({ jobStore, databaseUrl: url, named: kubeconfig !== undefined }),
+    configured: configuredCluster({ jobStore, databaseUrl: url, named }),
     cluster: {
       namespaceUid: (namespace) => withCluster(({ client }) => namespaceUid(client, namespace)),
       leave: (...left) => withCluster((cluster) => createAccountBinding(cluster).leave(...left)),

@@ -51,7 +51,7 @@ function readKubeConfig(): ReturnType<typeof loadKubeConfig> {
   } catch (cause) {
     const [reason] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
     throw new StartProblem(
-      `the kubeconfig ${process.env["KUBECONFIG"] ?? "~/.kube/config"} cannot be used: ${reason} (KUBECONFIG)`,
+      `the kubeconfig ${process.env["KUBECONFIG"] || "~/.kube/config"} cannot be used: ${reason} (KUBECONFIG)`,
       { cause },
     );
   }

@@ -15,14 +15,14 @@ interface Step {
   needs?: string;
 }
 
-const SOURCES = ["cmd", "src", "test", "scripts", "bench"];
+const SOURCES = ["cmd", "src", "test", "scripts", "bench", "deploy"];
 
 const STEPS: readonly Step[] = [
   { name: "format", command: ["prettier", "--check", "--log-level", "warn", "."] },
   { name: "lint", command: ["oxlint", "--type-aware", "--deny-warnings", ...SOURCES] },
   { name: "fences", command: ["node", "scripts/fences.ts"] },
   { name: "types", command: ["tsc", "--noEmit"] },
-  { name: "dashboard types", command: ["tsc", "-p", "src/dashboard"] },
+  { name: "dashboard-types", command: ["tsc", "-p", "src/dashboard"] },
   { name: "dashboard", command: ["node", "scripts/build-dashboard.ts"] },
   { name: "generated", command: ["node", "scripts/generate.ts", "--check"] },
   { name: "unit", command: ["vitest", "run", "--project", "unit"] },

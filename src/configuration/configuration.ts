@@ -57,7 +57,8 @@ export function unknownVariables(env: Readonly<Record<string, string | undefined
 }
 
 /** Names that our documents and tests use for callers, receivers and tests. */
-const ELSEWHERE = /^CARILLON_(?:API_KEY|URL|SIGNING_SECRET|TEST_\w+|FUZZ_SEED)$/;
+const ELSEWHERE =
+  /^CARILLON_(?:API_KEY|URL|SIGNING_SECRET|TEST_\w+|FUZZ_SEED|COMPRESSED_TIME_\w+)$/;
 const SERVICE_LINK = /_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)$/;
 
 export function defaultOf(variable: Variable<unknown>, program: Program): string | undefined {

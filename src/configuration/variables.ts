@@ -1,3 +1,4 @@
+import { MAX_RETENTION_DAYS } from "../domain/account.ts";
 import {
   domain,
   integer,
@@ -215,7 +216,7 @@ export const VARIABLES = {
       "Days that executions and email logs are kept; 0 keeps them for ever. An account may choose fewer days.",
     default: "90",
     least: 0,
-    most: 36_500,
+    most: MAX_RETENTION_DAYS,
   }),
   finishedJobsDays: integer({
     name: "CARILLON_FINISHED_JOBS_DAYS",
@@ -223,11 +224,12 @@ export const VARIABLES = {
       "Days after which a finished one-time job that was created through REST is deleted; 0 keeps such jobs for ever.",
     without: "the value of `CARILLON_RETENTION_DAYS`",
     least: 0,
-    most: 36_500,
+    most: MAX_RETENTION_DAYS,
   }),
   deliveryConcurrency: integer({
     name: "CARILLON_DELIVERY_CONCURRENCY",
-    meaning: "Maximum number of deliveries that one controller process has in flight.",
+    meaning:
+      "Maximum number of deliveries that one controller process has in flight: half of them for one account, and no more than 160 to one destination.",
     default: "512",
     least: 1,
     most: 10_000,

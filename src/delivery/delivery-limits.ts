@@ -5,8 +5,8 @@ export interface DeliveryLimits {
   perAccount: number;
   perDestination: number;
   /**
-   * Of an account's mails: a few more than it has connections (`createMailer`). Not many more: a started mail that
-   * waits for a connection when the process dies counts as perhaps sent.
+   * Of an account's mails: enough for its ten connections (`createMailer`) not to wait for the next starts. Not more: a
+   * started mail that waits for a connection when the process dies counts as perhaps sent.
    */
   perMailServer: number;
   /** Claimed runs that wait for a slot. */
@@ -24,10 +24,8 @@ export interface DeliveryLimits {
   unrecorded: number;
 }
 
-const DELIVERY_LIMITS: DeliveryLimits = {
+const DELIVERY_LIMITS: Omit<DeliveryLimits, "perAccount" | "perDestination"> = {
   concurrency: 512,
-  perAccount: 256,
-  perDestination: 160,
   perMailServer: 32,
   buffer: 2_048,
   claimBatch: 512,
@@ -36,18 +34,22 @@ const DELIVERY_LIMITS: DeliveryLimits = {
   unrecorded: 2_000,
 };
 
+/** What a receiver can be expected to bear, however large the process is (docs/decisions/0018). */
+const MOST_PER_DESTINATION = 160;
+
 /**
  * The given limits, completed. A share that is not given is a part of `concurrency`, whatever that is:
  * shares as large as the whole would let one account fill the process.
  */
 export function deliveryLimits(given: Partial<DeliveryLimits> = {}): DeliveryLimits {
   const limits = { ...DELIVERY_LIMITS, ...given };
-  const perAccount = given.perAccount ?? part(limits.perAccount, limits.concurrency, 1 / 2);
-  const perDestination = given.perDestination ?? part(limits.perDestination, perAccount, 5 / 8);
+  const perAccount = given.perAccount ?? part(limits.concurrency, 1 / 2);
+  const perDestination =
+    given.perDestination ?? Math.min(MOST_PER_DESTINATION, part(perAccount, 5 / 8));
   return { ...limits, perAccount, perDestination };
 }
 
-/** At least one slot, at most `most`. */
-function part(most: number, whole: number, share: number): number {
-  return Math.min(most, Math.max(1, Math.floor(whole * share)));
+/** At least one slot. */
+function part(whole: number, share: number): number {
+  return Math.max(1, Math.floor(whole * share));
 }

@@ -26,9 +26,9 @@ export interface IdleLimits {
 }
 
 /**
- * As many as calls in flight (`delivery-limits.ts`), so that a busy account finds all of its connections again.
- * Limited, because a receiver's Keep-Alive holds a connection for up to 30 s, and with TLS it takes 75 KB and a
- * descriptor: one account that keeps calling new hosts would make the process run out of memory.
+ * As many as calls in flight by default (`delivery-limits.ts`), so that a busy account finds its connections again. No
+ * more where more calls are allowed: a receiver's Keep-Alive holds a connection for up to 30 s, and with TLS it takes
+ * 75 KB and a descriptor, so that one account that keeps calling new hosts would make the process run out of memory.
  */
 const IDLE_LIMITS: IdleLimits = { inAll: 512, perAccount: 256 };
 

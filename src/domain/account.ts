@@ -1,5 +1,13 @@
 import type { Instant } from "./instant.ts";
 
+/** A hundred years: more days of history than that are no limit. */
+export const MAX_RETENTION_DAYS = 36_500;
+/** From sign-in; use does not prolong a session. */
+export const SESSION_DAYS = 7;
+export const INVITATION_DAYS = 7;
+/** Characters. */
+export const MAX_PASSWORD = 256;
+
 /** A tenant. On Kubernetes bound to one namespace, by name and uid. */
 export interface Account {
   id: string;

@@ -18,7 +18,7 @@ export function derivedJobId(account: string, idempotencyKey: string): string {
   return `job-${hash.slice(0, 32)}`;
 }
 
-/** Matches ids made here, and not the names that people give. PostgreSQL uses the same expression. */
+/** Matches ids made here, and not the names that people give. PostgreSQL is asked with the same expression. */
 export const OUR_JOB_ID = /^job-([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/;
 
 /** RFC 9562, 5.7: 48 bits of Unix milliseconds, version, 74 random bits. */

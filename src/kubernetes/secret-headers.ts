@@ -31,8 +31,8 @@ export function createSecretHeaders(dependencies: {
   client: KubernetesClient;
   accountNamespaces: Pick<AccountNamespaces, "namespaceOf">;
   timers: Timers;
-  /** CARILLON_HEADER_SECRET_NAMESPACES. Without it the API server's RBAC alone decides. */
-  namespaces?: readonly string[];
+  /** CARILLON_HEADER_SECRET_NAMESPACES: Secrets of no other are read, whatever the API server's RBAC allows. */
+  namespaces: readonly string[];
 }): SecretHeaders {
   const { client, accountNamespaces, timers, namespaces } = dependencies;
 
@@ -63,7 +63,7 @@ export function createSecretHeaders(dependencies: {
       return { kind: "resolved", headers: {} };
     const namespace = await accountNamespaces.namespaceOf(run.account).catch(throwAsUnavailable);
     if (namespace === undefined) return unavailable("the account is bound to no namespace");
-    if (namespaces && !namespaces.includes(namespace)) return unavailable(notListed(namespace));
+    if (!namespaces.includes(namespace)) return unavailable(notListed(namespace));
     const headers = new Map<string, string>();
     // Each Secret is read once: values that belong together, like a user name and its password, are of one version.
     const read = new Map<string, Secret | string>();

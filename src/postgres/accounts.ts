@@ -1,4 +1,4 @@
-import type { Account } from "../domain/account.ts";
+import { MAX_RETENTION_DAYS, type Account } from "../domain/account.ts";
 import { findZone } from "../domain/cron/zone.ts";
 import { InvalidInput, type Finding } from "../domain/findings.ts";
 import { isNamespaceName } from "../domain/kubernetes-name.ts";
@@ -13,7 +13,6 @@ const COLUMNS = `id, name, namespace, namespace_uid as "namespaceUid",
   created_at as "createdAt", deleted_at as "deletedAt"`;
 
 export const ACCOUNT_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?$/;
-const MAX_RETENTION_DAYS = 36_500;
 
 /**
  * Names are unique among live accounts without regard to case and kept as written. Input that cannot

@@ -7,7 +7,7 @@ const AT_A_TIME = 5_000;
 
 /**
  * For the transaction that marks an account deleted: stops its cursors, drops and records its unstarted runs, and
- * deletes the jobs in this database that REST made (by their ids). A run that is created meanwhile is refused at
+ * deletes the jobs in this database, all of which REST made. A run that is created meanwhile is refused at
  * its start, which checks the account. A one-time job that was not attempted is armed again, for the account that
  * its namespace may get next. The leader is not told: it sees anyway that these jobs lose their account.
  */
@@ -18,7 +18,7 @@ export async function cancelAccountRuns(
 ): Promise<void> {
   // Jobs and runs must be looked up one by one, whatever the statistics say: they are often of an empty queue.
   await fixPlans(client);
-  await deleteRestJobs(client, account, atATime);
+  await deleteStoredJobs(client, account, atATime);
   // In the order in which all statements lock cursors. Without those of deleted jobs, which have stopped already
   // and are kept for a week.
   await client.query(
@@ -52,8 +52,8 @@ export async function cancelAccountRuns(
   await client.query("close cursors_of_account");
 }
 
-/** Deletes the jobs of an account that REST made, told by their ids. Resolves with how many. */
-export async function deleteRestJobs(
+/** Deletes the jobs of an account that are in this database and not in Kubernetes. Resolves with how many. */
+export async function deleteStoredJobs(
   database: Queryable,
   account: string,
   atATime = AT_A_TIME,
@@ -63,7 +63,7 @@ export async function deleteRestJobs(
     const { rows } = await database.query<{ count: number; last: string | null }>(
       `with page as materialized (
          select uid, id from jobs
-          where account = $1 and id > $2 and id like 'job-%' and deleted_at is null
+          where account = $1 and id > $2 and deleted_at is null
           order by id limit $3 for update
        ), gone as (
          update jobs j set deleted_at = clock_timestamp(), version = version + 1,

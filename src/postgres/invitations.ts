@@ -1,4 +1,4 @@
-import type { User } from "../domain/account.ts";
+import { INVITATION_DAYS, type User } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Invitation, Invitations } from "../domain/ports/dashboard.ts";
@@ -46,7 +46,7 @@ export function createInvitations({ pool }: { pool: Pool }): Invitations {
         // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of
         // failing.
         `insert into invitations as i (account, email, role, token_hash, expires_at, invited_by)
-         select a.id, $2, $3, $4, now() + interval '7 days', u.id
+         select a.id, $2, $3, $4, now() + interval '${INVITATION_DAYS} days', u.id
            from accounts a, users u where a.id = $1 and a.deleted_at is null and u.id = $5
             for key share of u
          on conflict (account, email) do update set role = excluded.role,

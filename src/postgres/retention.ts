@@ -1,8 +1,9 @@
+import { REMEMBERED_DAYS } from "../domain/cursor.ts";
 import { DAY, type Instant } from "../domain/instant.ts";
 import type { Clock } from "../domain/ports/clock.ts";
 import { purgeAccount, purgeableAccounts } from "./account-purge.ts";
 import { deleteInBatches, inBatches, inPages, type Batches, type Page } from "./batches.ts";
-import { deleteRestJobs } from "./cancel-account-runs.ts";
+import { deleteStoredJobs } from "./cancel-account-runs.ts";
 import {
   deleteOldEmailLog,
   dropEmailLogMonth,
@@ -40,9 +41,6 @@ const HISTORY = [
   { what: "executions", table: "executions", at: "executed_at" },
   { what: "missed spans", table: "missed_spans", at: "last_at" },
 ] as const;
-
-/** How long cursors and revisions are kept after their job, and the key of a manual run after its request. */
-const REMEMBERED_DAYS = 7;
 
 /**
  * Makes the partitions of the coming months and removes what is past its time, in short statements.
@@ -237,7 +235,7 @@ export function createRetention(options: RetentionOptions): {
     );
     for (const { id } of rows) {
       if (signal.aborted) return;
-      removed("jobs of deleted accounts", await deleteRestJobs(pool, id, size));
+      removed("jobs of deleted accounts", await deleteStoredJobs(pool, id, size));
     }
   }
 

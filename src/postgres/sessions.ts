@@ -1,11 +1,11 @@
-import type { User } from "../domain/account.ts";
+import { SESSION_DAYS, type User } from "../domain/account.ts";
 import type { Sessions } from "../domain/ports/accounts.ts";
 import { deleteInBatches, type Batches } from "./batches.ts";
 import { hashOf, isToken, newToken } from "./bearer-token.ts";
 import { USER_COLUMNS } from "./users.ts";
 import type { Pool } from "./pool.ts";
 
-/** Dashboard sessions. They last for seven days from sign-in; use does not prolong them. */
+/** Dashboard sessions. */
 export function createSessions({ pool }: { pool: Pool }): Sessions {
   return {
     async create(user) {
@@ -14,7 +14,7 @@ export function createSessions({ pool }: { pool: Pool }): Sessions {
         // The user is locked like the foreign key locks it, so that this waits for a removal under way instead of
         // failing.
         `insert into sessions (token_hash, user_id, expires_at)
-         select $2, id, now() + interval '7 days' from users where id = $1 for key share`,
+         select $2, id, now() + interval '${SESSION_DAYS} days' from users where id = $1 for key share`,
         [user, hashOf(token)],
       );
       return rowCount === 1 ? { token } : undefined;

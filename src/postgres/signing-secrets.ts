@@ -10,6 +10,9 @@ import { transaction, type Pool } from "./pool.ts";
 /** 24 bytes, as Standard Webhooks recommends (24 to 64). */
 const SECRET_BYTES = 24;
 
+/** How long an old secret goes on signing. */
+const OVERLAP_HOURS = 24;
+
 /** Most secrets of an account that sign at a time. Each adds 48 bytes to a header; receivers accept a few KB. */
 const MOST_SIGNING = 10;
 
@@ -90,13 +93,13 @@ export function createSigningSecrets({
         ]);
         if ((signing.rowCount ?? 0) >= MOST_SIGNING) throw tooManySigning();
         await client.query(
-          `update signing_secrets set valid_until = now() + interval '24 hours'
+          `update signing_secrets set valid_until = now() + interval '${OVERLAP_HOURS} hours'
            where account = $1 and valid_until is null`,
           [account],
         );
         const { rows } = await client.query<{ until: number }>(
           `insert into signing_secrets (id, account, secret) values ($1, $2, $3)
-           returning now() + interval '24 hours' as until`,
+           returning now() + interval '${OVERLAP_HOURS} hours' as until`,
           [made.id, account, made.sealed],
         );
         const [row] = rows;
@@ -108,7 +111,7 @@ export function createSigningSecrets({
 }
 
 function tooManySigning(): InvalidInput {
-  const message = `${MOST_SIGNING} secrets sign already, because each goes on for 24 hours after it was replaced: try again when the first of them has ended`;
+  const message = `${MOST_SIGNING} secrets sign already, because each goes on for ${OVERLAP_HOURS} hours after it was replaced: try again when the first of them has ended`;
   return new InvalidInput([{ field: "", message }]);
 }
 

@@ -1,4 +1,4 @@
-import type { User, UserRole } from "../domain/account.ts";
+import { MAX_PASSWORD, type User, type UserRole } from "../domain/account.ts";
 import { normaliseAddress, parseAddress } from "../domain/address.ts";
 import { InvalidInput, type Finding } from "../domain/findings.ts";
 import {
@@ -21,7 +21,6 @@ export const USER_COLUMNS = `u.id, u.account, u.email, u.role, u.admin,
 
 /** NIST SP 800-63B: at least 8 characters, no rule about their kinds, long ones welcome. */
 const MIN_PASSWORD = 8;
-const MAX_PASSWORD = 256;
 
 /** Dashboard users. An e-mail address belongs to one user of the whole installation. */
 export function createUsers({ pool }: { pool: Pool }): Users {

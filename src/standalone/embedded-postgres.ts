@@ -74,7 +74,7 @@ export async function startEmbeddedPostgres(
   const version = await readOptional(join(data, "PG_VERSION"));
   if (version !== undefined && version.trim() !== String(binaries.major))
     throw new Error(
-      `${data} was made by PostgreSQL ${version.trim()}, but PostgreSQL ${binaries.major} is bundled: dump it with the old version, or choose another data directory`,
+      `${data} was made by PostgreSQL ${version.trim()}, but PostgreSQL ${binaries.major} is bundled: go back to the release that made it, dump its database (docs/operations.md), or choose another data directory`,
     );
 
   const { pgCtl } = binaries;

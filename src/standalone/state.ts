@@ -19,13 +19,29 @@ export async function readState(
   const text = await directory.read(FILE);
   if (text === undefined) return {};
   try {
-    return JSON.parse(text) as StandaloneState;
+    return stateIn(JSON.parse(text));
   } catch (cause) {
     throw new StartProblem(
       `${join(directory.path, FILE)} is damaged: remove it, which forgets the mail catcher's ports and nothing else`,
       { cause },
     );
   }
+}
+
+/** Throws for what `writeState` cannot have written. */
+function stateIn(json: unknown): StandaloneState {
+  if (typeof json !== "object" || json === null || Array.isArray(json))
+    throw new TypeError("no object");
+  const { firstStart, mailCatcher } = json as Partial<Record<string, unknown>>;
+  const { smtpPort, httpPort } = (mailCatcher ?? {}) as Partial<Record<string, unknown>>;
+  const known = firstStart === undefined || firstStart === "begun" || firstStart === "done";
+  if (!known || (mailCatcher !== undefined && !(isPort(smtpPort) && isPort(httpPort))))
+    throw new TypeError("another state than this program's");
+  return json as StandaloneState;
+}
+
+function isPort(value: unknown): boolean {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535;
 }
 
 export async function writeState(

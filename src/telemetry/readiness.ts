@@ -6,7 +6,7 @@ export interface ReadinessReport {
 
 export type Readiness = () => Promise<ReadinessReport>;
 
-/** Well below a kubelet's probe time-out of 1 s, which counts a slow answer as a failure. */
+/** Well below a kubelet's probe time-out, 1 s by default, which counts a slow answer as a failure. */
 const CHECK_TIMEOUT_MS = 800;
 
 export interface DependencyState {

@@ -8,7 +8,7 @@ import { DependencyUnavailable } from "./dependency-unavailable.ts";
 export const JOBS_PER_PAGE = 500;
 
 /**
- * Where jobs live: a Postgres table (standalone) or ScheduledJob resources (Kubernetes).
+ * Where jobs live: a PostgreSQL table (standalone, and without a cluster) or ScheduledJob resources (Kubernetes).
  * One conformance suite, test/conformance, holds both to this contract.
  */
 export interface JobStore {

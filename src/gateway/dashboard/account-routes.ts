@@ -1,4 +1,4 @@
-import type { UserRole } from "../../domain/account.ts";
+import { INVITATION_DAYS, type UserRole } from "../../domain/account.ts";
 import { InvalidInput } from "../../domain/findings.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import { mailFailureText } from "../../domain/mail.ts";
@@ -171,7 +171,7 @@ export function accountRoutes(options: AccountRouteOptions) {
     const result = await mailer.send(request.account, {
       to: invitation.email,
       subject: `Invitation to ${account?.name ?? "an account"} on Carillon`,
-      body: `${signedIn(request).email} invites you to the account "${account?.name ?? ""}" on Carillon.\n\nChoose a password here, within seven days:\n${link}\n`,
+      body: `${signedIn(request).email} invites you to the account "${account?.name ?? ""}" on Carillon.\n\nChoose a password here, within ${INVITATION_DAYS} days:\n${link}\n`,
       isHtml: false,
     });
     if (result.kind === "accepted") return "sent";

@@ -1,4 +1,5 @@
 import { Type, type Static } from "typebox";
+import { MAX_PASSWORD, MAX_RETENTION_DAYS } from "../../domain/account.ts";
 import { JOB_STATUSES } from "../../domain/job.ts";
 import * as field from "../../domain/schema/fields.ts";
 import { LIMITS } from "../../domain/schema/fields.ts";
@@ -9,10 +10,10 @@ import { emailLogEntry } from "../schema/mail.ts";
 
 const CLOSED = { additionalProperties: false } as const;
 const ROLE = ["owner", "member"] as const;
-const password = Type.String({ minLength: 1, maxLength: 256, description: "Password." });
+const password = Type.String({ minLength: 1, maxLength: MAX_PASSWORD, description: "Password." });
 const ownPassword = Type.String({
   minLength: 1,
-  maxLength: 256,
+  maxLength: MAX_PASSWORD,
   description:
     "The user's own password. A user without one leaves it out and must have signed in within the last ten minutes.",
 });
@@ -314,7 +315,11 @@ export const accountPatch = Type.Object(
   {
     time_zone: Type.Optional(field.timeZone),
     retention_days: Type.Optional(
-      Type.Unsafe<number | null>({ type: ["integer", "null"], minimum: 1, maximum: 36_500 }),
+      Type.Unsafe<number | null>({
+        type: ["integer", "null"],
+        minimum: 1,
+        maximum: MAX_RETENTION_DAYS,
+      }),
     ),
   },
   { ...CLOSED, minProperties: 1 },

@@ -1,3 +1,5 @@
+import { SESSION_DAYS } from "../../domain/account.ts";
+
 /**
  * A cookie of this very host. `__Host-` binds it to host and TLS (RFC 6265bis 4.1.3.2), so that no sibling
  * domain can plant one. On plain http browsers refuse such a cookie; there it has another name, and only
@@ -10,10 +12,10 @@ interface HostCookie {
   sameSite: "Strict" | "Lax";
 }
 
-/** Seven days, as long as the session itself. */
+/** As long as the session itself. */
 const SESSION: HostCookie = {
   name: "carillon_session",
-  maxAgeSeconds: 7 * 86_400,
+  maxAgeSeconds: SESSION_DAYS * 86_400,
   sameSite: "Strict",
 };
 

@@ -1,4 +1,5 @@
 import type { TSchema } from "typebox";
+import { REMEMBERED_DAYS } from "../../domain/cursor.ts";
 import { OTP_MINUTES } from "../../domain/mail.ts";
 import { jobCreate, jobPatch } from "../../domain/schema/rest-job.ts";
 import type { ErrorCode } from "../error-codes.ts";
@@ -42,8 +43,7 @@ export const IDEMPOTENT = {
     "Makes retries safe for 24 hours: a request with the same key and body gets the response of the first success.",
 } as const;
 export const ONE_RUN_A_KEY = {
-  idempotencyKey:
-    "Makes retries safe for 7 days: all requests with the same key queue one run. Each gets a response of its own.",
+  idempotencyKey: `Makes retries safe for ${REMEMBERED_DAYS} days: all requests with the same key queue one run. Each gets a response of its own.`,
 } as const;
 
 export const ENDPOINTS = {

@@ -20,12 +20,20 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
   let account: string;
   let namespace: string;
   const accountNamespaces = namespaceAccounts([]);
+  const headersBy = (given: Partial<Parameters<typeof createSecretHeaders>[0]>) =>
+    createSecretHeaders({
+      client,
+      accountNamespaces,
+      namespaces: [namespace],
+      ...realTime,
+      ...given,
+    });
 
   beforeAll(async () => {
     client = connect(kubeconfig);
     namespace = (await createNamespace(client, "secrets")).name;
     account = accountNamespaces.bind(namespace);
-    resolve = createSecretHeaders({ client, accountNamespaces, ...realTime });
+    resolve = headersBy({});
     const secrets = [
       {
         name: "token",
@@ -155,13 +163,10 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
       { header: "X-User", secretName: "pair", secretKey: "user" },
       { header: "X-Password", secretName: "pair", secretKey: "password" },
     ]);
-    expect(
-      await createSecretHeaders({
-        client: { ...client, ...rotated },
-        accountNamespaces,
-        ...realTime,
-      })(both),
-    ).toEqual({ kind: "resolved", headers: { "X-User": "ada0", "X-Password": "secret0" } });
+    expect(await headersBy({ client: { ...client, ...rotated } })(both)).toEqual({
+      kind: "resolved",
+      headers: { "X-User": "ada0", "X-Password": "secret0" },
+    });
   });
 
   const REFUSED = [
@@ -194,10 +199,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
     // Neither is there about the account's namespace.
     const lost = { namespaceOf: () => namespaceUid(away, namespace) };
-    const ways = [
-      createSecretHeaders({ client: away, accountNamespaces, ...realTime }),
-      createSecretHeaders({ client, accountNamespaces: lost, ...realTime }),
-    ];
+    const ways = [headersBy({ client: away }), headersBy({ accountNamespaces: lost })];
     await Promise.all(
       ways.map((resolveWith) =>
         expect(resolveWith(run(from))).rejects.toThrow(DependencyUnavailable),
@@ -221,8 +223,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
 
   test("only in the namespaces that the operator lists", async () => {
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
-    const listed = (namespaces: string[]) =>
-      createSecretHeaders({ client, accountNamespaces, namespaces, ...realTime })(run(from));
+    const listed = (namespaces: string[]) => headersBy({ namespaces })(run(from));
     expect(await listed([namespace])).toMatchObject({ kind: "resolved" });
     expect(await listed(["another"])).toEqual(UNLISTED);
     expect(await listed([])).toEqual(UNLISTED);
@@ -232,20 +233,16 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     const { tokenFor } = createTokenSigner(inject("tokenSecret"));
     const stranger = connect(kubeconfig, { token: tokenFor("stranger") });
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };
-    const answer = await createSecretHeaders({ client: stranger, accountNamespaces, ...realTime })(
-      run(from),
-    );
+    const answer = await headersBy({ client: stranger })(run(from));
     expect(answer).toEqual({
       ...UNLISTED,
       error: expect.stringContaining("header Authorization: this installation may not read"),
     });
     // Pasted into a path, this name would lead elsewhere.
     const elsewhere = { ...from, secretName: "../../other/secrets/token" };
-    expect(
-      await createSecretHeaders({ client: stranger, accountNamespaces, ...realTime })(
-        run(elsewhere),
-      ),
-    ).toMatchObject({ error: expect.stringContaining("no Secret ../../other/secrets/token") });
+    expect(await headersBy({ client: stranger })(run(elsewhere))).toMatchObject({
+      error: expect.stringContaining("no Secret ../../other/secrets/token"),
+    });
     await stranger.close();
   });
 });

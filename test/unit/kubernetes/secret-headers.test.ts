@@ -20,6 +20,7 @@ function asked(call: (call: ApiCall) => Promise<unknown>) {
   const headersOf = createSecretHeaders({
     client: { call } as Pick<KubernetesClient, "call"> as KubernetesClient,
     accountNamespaces: namespaceAccounts(["a"]),
+    namespaces: ["a"],
     timers: time,
   });
   return { answer: headersOf(run), time };

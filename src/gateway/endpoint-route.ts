@@ -45,6 +45,7 @@ export function routeEndpoint<Request extends ApiRequest>(
   router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
     ctx.state.route = path;
     const admitted = await admit(ctx, false);
+    ctx.state.id = ctx.params["id"];
     const hadArrived = ctx.req.complete;
     const query = checkQuery(queryObject(ctx.querystring, endpoint.query));
     const answering = async (came: (bytes: number) => void): Promise<ApiAnswer> => {

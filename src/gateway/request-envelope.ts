@@ -14,6 +14,12 @@ export interface GatewayState {
   route?: string;
   account?: string;
   keyId?: string;
+  /** The dashboard's user. */
+  userId?: string;
+  /** The address of who has no session yet, such as for a sign-in. */
+  client?: string;
+  /** What the path names: a job, a key, a user. */
+  id?: string;
 }
 
 /**
@@ -81,6 +87,9 @@ export function requestEnvelope(options: {
           request_id: ctx.state.requestId,
           account: ctx.state.account,
           key_id: ctx.state.keyId,
+          user_id: ctx.state.userId,
+          client: ctx.state.client,
+          id: ctx.state.id,
           duration_ms: Math.round(seconds * 1_000),
           // The client went away before the answer was out.
           ...(ctx.res.writableFinished ? {} : { aborted: true }),

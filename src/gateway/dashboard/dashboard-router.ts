@@ -121,12 +121,16 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
         const token = readSessionCookie(cookies, host);
         const session = access === "open" ? undefined : await authorised(access, token);
         const user = session?.user;
-        if (user) ctx.state.account = user.account;
+        if (user) {
+          ctx.state.account = user.account;
+          ctx.state.userId = user.id;
+        }
         const client = clientAddress({
           peer: ctx.ip,
           forwardedFor: ctx.get("x-forwarded-for"),
           trusted: parts.trustedProxies,
         });
+        if (access === "open") ctx.state.client = client;
         const { account = "" } = user ?? {};
         const fresh = session?.fresh ?? false;
         return { account, user, token, fresh, cookies, host, origin, client };

@@ -60,7 +60,7 @@ function total(chart: readonly Counts[]): Record<string, number> {
 }
 
 let harness: Harness;
-let owner: Visitor;
+let owner: Awaited<ReturnType<typeof newUser>>;
 let member: Visitor;
 let stranger: Visitor;
 beforeAll(async () => {
@@ -85,6 +85,24 @@ describe("API keys", () => {
     expect((await stranger.ask("DELETE", `/api-keys/${id}`)).status).toBe(404);
     expect((await owner.ask("DELETE", `/api-keys/${id}`)).status).toBe(200);
     expect((await harness.request({ path: "/jobs", key: raw })).status).toBe(401);
+  });
+
+  test("the log tells who did what to which key, and from where a sign-in failed", async () => {
+    const made = await owner.post("/api-keys", { label: "short-lived" });
+    const { id } = made.json["key"] as { id: string };
+    await owner.ask("DELETE", `/api-keys/${id}`);
+    await visitor(harness).signIn("nobody@example.com", "wrong password");
+    const logged = (part: object) =>
+      until(JSON.stringify(part), () =>
+        harness.lines
+          .map((line) => JSON.parse(line) as Record<string, unknown>)
+          .find((line) => Object.entries(part).every(([name, value]) => line[name] === value)),
+      );
+    const deletion = await logged({ method: "DELETE", id });
+    expect(deletion).toMatchObject({ user_id: owner.id, account: harness.first.account });
+    expect(deletion).not.toHaveProperty("client");
+    const refusal = await logged({ route: "/dashboard/api/session", status: "401" });
+    expect(refusal).toMatchObject({ client: "127.0.0.1" });
   });
 
   test("one that is deleted while a request with it is on its way is refused", async () => {

@@ -37,7 +37,7 @@ function stateIn(json: unknown): StandaloneState {
   const known = firstStart === undefined || firstStart === "begun" || firstStart === "done";
   if (!known || (mailCatcher !== undefined && !(isPort(smtpPort) && isPort(httpPort))))
     throw new TypeError("another state than this program's");
-  return json as StandaloneState;
+  return json;
 }
 
 function isPort(value: unknown): boolean {

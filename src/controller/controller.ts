@@ -238,8 +238,8 @@ export function createController(deps: ControllerDeps): Controller {
     bell.ring();
   }
 
-  async function cancelSome(batch: Batch): Promise<boolean> {
-    const gone = tombstones.first(batchSize, queue.aside);
+  async function cancelSome(batch: Batch, current: () => boolean): Promise<boolean> {
+    const gone = await unlocked(tombstones.first(batchSize, queue.aside), current);
     if (gone.length === 0) return false;
     cancelledLast = true;
     batch.written = gone;
@@ -258,7 +258,7 @@ export function createController(deps: ControllerDeps): Controller {
       await locked.look(current);
       return true;
     }
-    if (!cancelledLast && (await cancelSome(batch))) return true;
+    if (!cancelledLast && (await cancelSome(batch, current))) return true;
     if (touched.due) {
       await touched.load(batchSize, current);
       return true;
@@ -273,10 +273,23 @@ export function createController(deps: ControllerDeps): Controller {
     }
     metrics.reconcileQueueDepth.set(queue.depth);
     batch.taken = queue.take(batch.limit);
-    if (batch.taken.length === 0) return cancelSome(batch);
-    batch.written = batch.taken;
-    await reconciler.reconcile(batch.taken, current);
+    if (batch.taken.length === 0) return cancelSome(batch, current);
+    batch.written = await unlocked(batch.taken, current);
+    await reconciler.reconcile(batch.written, current);
     return true;
+  }
+
+  /**
+   * While some jobs are locked, the others of a batch: whoever holds one lock may hold many, and each that fell due by
+   * itself would be waited for anew.
+   */
+  async function unlocked(
+    uids: readonly string[],
+    current: () => boolean,
+  ): Promise<readonly string[]> {
+    if (queue.aside.size === 0 || uids.length === 0) return uids;
+    const aside = new Set(await putLockedAside(uids, current));
+    return uids.filter((uid) => !aside.has(uid));
   }
 
   /** Milliseconds until something is due by itself; the bell rings for everything else. */
@@ -313,7 +326,8 @@ export function createController(deps: ControllerDeps): Controller {
         if (!worked) await bell.wait(idleMs(), signal);
       } catch (error) {
         if (term === inTerm) for (const uid of batch.taken) queue.add(uid);
-        if (error instanceof LockHeld && (await putLockedAside(batch.written, current))) continue;
+        if (error instanceof LockHeld && (await putLockedAside(batch.written, current)).length > 0)
+          continue;
         if (error instanceof DependencyUnavailable) {
           // No job's fault, even if a read works: a demoted primary answers reads and refuses writes. If the batch took
           // too long, a smaller one gets through.
@@ -336,15 +350,18 @@ export function createController(deps: ControllerDeps): Controller {
     }
   }
 
-  /** Puts aside the jobs that somebody has locked, so that the others go on. False: none of these are locked. */
-  async function putLockedAside(uids: readonly string[], current: () => boolean): Promise<boolean> {
+  /** Puts aside those that somebody has locked, so that the others go on, and returns them. */
+  async function putLockedAside(
+    uids: readonly string[],
+    current: () => boolean,
+  ): Promise<readonly string[]> {
     const aside = await locked.putAside(uids, current);
-    if (aside.length === 0) return false;
+    if (aside.length === 0) return aside;
     log.warn(
       { jobs: aside.length, uid: aside[0] },
       "somebody holds a lock on jobs or their runs in PostgreSQL: they are scheduled when it is released",
     );
-    return true;
+    return aside;
   }
 
   /** If the batch that failed was a single job, it is put off. */

@@ -52,7 +52,7 @@ export function createClaimScan(options: {
   let floor = -Infinity;
   /** The earliest moment that news named since the claim under way was sent. */
   let heard = Infinity;
-  /** Accounts and destinations that were full when claims went by, and from which moment their runs may wait. */
+  /** Accounts, destinations and jobs that claims passed over, and from which moment their runs may wait. */
   const passedOver = new Map<string, number>();
   /** Monotonic: until then only runs of those passed over wait, unless news come. */
   let onlyTheirsUntil = -Infinity;
@@ -109,6 +109,6 @@ export function createClaimScan(options: {
   };
 }
 
-function namesOf({ accounts, destinations }: ClaimExclusions): string[] {
-  return [...accounts, ...destinations];
+function namesOf({ accounts, destinations, jobs }: ClaimExclusions): string[] {
+  return [...accounts, ...destinations, ...jobs];
 }

@@ -29,7 +29,7 @@ export interface Claimer {
   run(signal: AbortSignal): Promise<void>;
   /** There may be new runs, due at `since` or later (null: at any time). */
   news(since: Instant | null): void;
-  /** An account or destination that claims passed over for want of slots has slots again. */
+  /** An account, a destination or a job that claims passed over is not in the way of its runs any more. */
   recovered(): void;
   /** Set while a claim under way may start runs: until it resolves, nothing else should take the slots. */
   readonly filling: Promise<void> | undefined;
@@ -52,8 +52,8 @@ export function createClaimer(options: {
   breakers: Pick<CircuitBreakers, "notClosed">;
   limits: DeliveryLimits;
   timing: typeof CLAIM_TIMING;
-  /** How many attempts are done but not recorded. */
-  unrecorded: () => number;
+  /** So many attempts are done but not recorded that no more are to be claimed. */
+  congested: () => boolean;
   /** Monotonic time when the database was last seen away. */
   lastOutage: () => number;
   /** What a claim has brought; `held` has it already. `asked`: monotonic time before the claim was sent. */
@@ -77,7 +77,7 @@ export function createClaimer(options: {
    */
   async function claim(signal: AbortSignal): Promise<boolean> {
     if (unanswered.size > 0) await giveBack();
-    if (!clock.known || options.unrecorded() > limits.unrecorded) return false;
+    if (!clock.known || options.congested()) return false;
     const now = clock.now();
     const room = held.room(now);
     const full = held.full(now, scan.patience);
@@ -99,6 +99,7 @@ export function createClaimer(options: {
       leaseMs: timing.lease,
       exceptAccounts: full.accounts,
       exceptDestinations: full.destinations,
+      exceptJobs: full.jobs,
       token,
       before: now + timing.takeUp,
       ...(slots > 0 ? { start: { exceptDestinations: [...breakers.notClosed] } } : {}),
@@ -116,7 +117,7 @@ export function createClaimer(options: {
       over.resolve();
     }
     const cutShort = runs.length === limit;
-    starved = cutShort || full.accounts.length > 0 || full.destinations.length > 0;
+    starved = cutShort || sizeOf(full) + full.jobs.length > 0;
     scan.answered({
       now,
       full,

@@ -22,6 +22,11 @@ export interface DeliveryLimits {
   notClosed: number;
   /** Attempts done but not recorded, beyond which no more are claimed. */
   unrecorded: number;
+  /**
+   * The same for those that somebody's lock keeps from being recorded. More, because each account's own share ends
+   * long before: the locks of a few must not stop all others.
+   */
+  lockedOut: number;
 }
 
 const DELIVERY_LIMITS: Omit<DeliveryLimits, "perAccount" | "perDestination"> = {
@@ -32,6 +37,7 @@ const DELIVERY_LIMITS: Omit<DeliveryLimits, "perAccount" | "perDestination"> = {
   characters: 32 * 1024 * 1024,
   notClosed: 500,
   unrecorded: 2_000,
+  lockedOut: 10_000,
 };
 
 /** What a receiver can be expected to bear, however large the process is (docs/decisions/0018). */

@@ -124,6 +124,10 @@ export function createDeliveryWorker(options: {
     ...options,
     leases,
     onOutage: outage,
+    onLockedOut: (of, waits) => {
+      held.lockedOut(of, waits);
+      if (!waits) claimer.recovered();
+    },
     onWaiting: (since) => {
       // For runs that are due later, the next polls come in time.
       if (since <= clock.now()) claimer.news(since);
@@ -166,7 +170,7 @@ export function createDeliveryWorker(options: {
     leases,
     limits,
     timing,
-    unrecorded: () => recorder.pending,
+    congested: () => recorder.pending > limits.unrecorded || recorder.lockedOut > limits.lockedOut,
     lastOutage: () => lastOutage,
     onClaimed: (runs, asked, signal) => {
       starter.launchStarted(

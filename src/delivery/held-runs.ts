@@ -26,6 +26,11 @@ export interface HeldRuns {
   /** Takes every run that still waits. */
   takeAll(): ClaimedRun[];
   /**
+   * A record of the job, or of the account alone, begins to wait for somebody's lock, or does not wait any more. Until
+   * then claims exclude the job, and an account with as many such jobs or records as it may have slots.
+   */
+  lockedOut(of: { account: string; jobUid: string | undefined }, waits: boolean): void;
+  /**
    * How many runs a claim may start: so many find a slot, whichever account or destination outside `full` they
    * call.
    */
@@ -40,19 +45,20 @@ export interface HeldRuns {
    */
   room(now: Instant): { due: number; ahead: boolean };
   /**
-   * Whom the next claim is to exclude: a whole batch of theirs would not fit, they have no slot, or so few that they
-   * would make the claim small. The last holds only for `patience` (milliseconds) after a claim that included them.
-   * Remembers who is full for want of slots, for `finished`.
+   * Whom the next claim is to exclude: a whole batch of theirs would not fit, somebody's lock holds up their records,
+   * they have no slot, or so few that they would make the claim small. The last holds only for `patience`
+   * (milliseconds) after a claim that included them. Remembers who is full for want of slots, for `finished`.
    */
   full(now: Instant, patience: number): ClaimExclusions;
   readonly waiting: number;
   readonly inFlight: number;
 }
 
-/** Accounts, and `destinationKey`s. */
+/** Accounts, `destinationKey`s, and uids of jobs. */
 export interface ClaimExclusions {
   accounts: readonly string[];
   destinations: readonly string[];
+  jobs: readonly string[];
 }
 
 /** An account or a destination, with what it holds. */
@@ -60,6 +66,8 @@ interface Holder {
   inFlight: number;
   waiting: number;
   characters: number;
+  /** Jobs of an account, and records of its own, that somebody's lock holds up. */
+  lockedOut: number;
   /** When a claim last included it. */
   claimedAt: Instant;
   /** The last `full` named it for want of slots. */
@@ -80,6 +88,8 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   let characters = 0;
   const accounts = new Map<string, Holder>();
   const destinations = new Map<string, Holder>();
+  /** Of jobs: how many of their records somebody's lock holds up. */
+  const lockedJobs = new Map<string, number>();
 
   function holdersOf(run: ClaimedRun): [Holder, Holder] {
     return [holderOf(accounts, run.account), holderOf(destinations, run.destination)];
@@ -213,6 +223,18 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       return recovered.includes(true);
     },
     takeAll: () => takeOut(() => true),
+    lockedOut: ({ account, jobUid }, waits) => {
+      const change = waits ? 1 : -1;
+      if (jobUid !== undefined) {
+        const before = lockedJobs.get(jobUid) ?? 0;
+        const ofJob = before + change;
+        if (ofJob > 0) lockedJobs.set(jobUid, ofJob);
+        else lockedJobs.delete(jobUid);
+        if (before > 0 && ofJob > 0) return;
+      }
+      holderOf(accounts, account).lockedOut += change;
+      dropIfUnused(accounts, account);
+    },
     startable: (full) => {
       let least = Math.min(slotsOf(undefined), slotsTo(undefined));
       const passedOver = new Set(full.accounts.concat(full.destinations));
@@ -254,7 +276,8 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
           (holder) =>
             noteCrowded(holder, slotsOf(holder), since) ||
             placesOf(holder) > mostPlaces ||
-            holder.characters > mostCharacters,
+            holder.characters > mostCharacters ||
+            holder.lockedOut >= limits.perAccount,
         ),
         destinations: namesOf(
           destinations,
@@ -263,6 +286,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
               noteCrowded(holder, slotsTo(holder), since, waitedFor.has(holder))) ||
             placesOf(holder) > limits.perDestination + spare,
         ),
+        jobs: [...lockedJobs.keys()],
       };
     },
     get waiting() {
@@ -281,7 +305,14 @@ function sizeOf({ spec: { target } }: ClaimedRun): number {
 function holderOf(map: Map<string, Holder>, key: string): Holder {
   let holder = map.get(key);
   if (holder === undefined) {
-    holder = { inFlight: 0, waiting: 0, characters: 0, claimedAt: -Infinity, crowded: false };
+    holder = {
+      inFlight: 0,
+      waiting: 0,
+      characters: 0,
+      lockedOut: 0,
+      claimedAt: -Infinity,
+      crowded: false,
+    };
     map.set(key, holder);
   }
   return holder;
@@ -289,7 +320,7 @@ function holderOf(map: Map<string, Holder>, key: string): Holder {
 
 function dropIfUnused(map: Map<string, Holder>, key: string): void {
   const holder = map.get(key);
-  if (holder?.inFlight === 0 && holder.waiting === 0) map.delete(key);
+  if (holder?.inFlight === 0 && holder.waiting === 0 && holder.lockedOut === 0) map.delete(key);
 }
 
 function placesOf({ inFlight, waiting }: Holder): number {

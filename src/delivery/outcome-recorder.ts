@@ -18,9 +18,18 @@ export interface OutcomeRecorder {
   /** No attempt is under way: no further records are worth waiting for. */
   flushSoon(): void;
   readonly emails: WriteBehind<NewEmailLogEntry>;
+  /** What is not written yet, except what waits for somebody's lock. */
   readonly pending: number;
+  /** What waits for somebody's lock. */
+  readonly lockedOut: number;
   /** Resolves when everything has been written. */
   readonly idle: () => Promise<void>;
+}
+
+/** Of whom something waits for a lock: a job, or an account's part of the log of mails. */
+export interface LockedOut {
+  account: string;
+  jobUid: string | undefined;
 }
 
 /** How long a record waits for others, in milliseconds, and for how many. */
@@ -34,13 +43,15 @@ export function createOutcomeRecorder(options: {
   timers: Timers;
   log: Logger;
   onOutage: (error: unknown) => void;
+  /** A record begins to wait for somebody's lock, or does not wait for it any more. */
+  onLockedOut: (of: LockedOut, waits: boolean) => void;
   /**
    * Runs wait in the queue again, due at `since` or later. The moment may be past: the record may have waited until
    * now.
    */
   onWaiting: (since: Instant) => void;
 }): OutcomeRecorder {
-  const { queue, emailLog, leases, timers, log, onOutage, onWaiting } = options;
+  const { queue, emailLog, leases, timers, log, onOutage, onLockedOut, onWaiting } = options;
   const common = { timers, onOutage, ...TOGETHER };
 
   const ofRuns = {
@@ -50,6 +61,9 @@ export function createOutcomeRecorder(options: {
       return new Set(items.filter(({ run }) => ids.has(run.id)));
     },
     lockedBy: ({ run }: { run: ClaimedRun }) => run.jobUid,
+    onLockedOut: ({ run: { account, jobUid } }: { run: ClaimedRun }, waits: boolean) => {
+      onLockedOut({ account, jobUid }, waits);
+    },
     onLocked: (items: readonly { run: ClaimedRun }[]) => {
       log.warn(
         { runs: items.length, job: items[0]?.run.jobId },
@@ -117,6 +131,9 @@ export function createOutcomeRecorder(options: {
       return new Set(items.filter(({ account }) => accounts.has(account)));
     },
     lockedBy: ({ account }) => account,
+    onLockedOut: ({ account }, waits) => {
+      onLockedOut({ account, jobUid: undefined }, waits);
+    },
     onLocked: (items) => {
       log.warn(
         { mails: items.length, account: items[0]?.account },
@@ -138,6 +155,7 @@ export function createOutcomeRecorder(options: {
     },
   });
 
+  const all = [closings, releases, emails];
   return {
     close: (closing) => {
       closings.add(closing);
@@ -149,14 +167,17 @@ export function createOutcomeRecorder(options: {
       releases.add({ run, notBefore: undefined }, true);
     },
     flushSoon: () => {
-      for (const written of [closings, releases, emails]) written.flushSoon();
+      for (const written of all) written.flushSoon();
     },
     emails,
     get pending() {
-      return closings.pending + releases.pending + emails.pending;
+      return all.reduce((sum, { pending, lockedOut }) => sum + pending - lockedOut, 0);
+    },
+    get lockedOut() {
+      return all.reduce((sum, { lockedOut }) => sum + lockedOut, 0);
     },
     idle: async () => {
-      await Promise.all([closings.idle(), releases.idle(), emails.idle()]);
+      await Promise.all(all.map((written) => written.idle()));
     },
   };
 }

@@ -10,6 +10,8 @@ export interface WriteBehind<T> {
   flushSoon(): void;
   /** Items not written yet. */
   readonly pending: number;
+  /** Those of them that wait for somebody's lock. */
+  readonly lockedOut: number;
   /** Resolves when nothing is pending any more. */
   idle(): Promise<void>;
 }
@@ -31,8 +33,8 @@ const ASIDE = 1_000;
  * - One that the database refuses for its content (ContentRefused): the batch is halved until that item stands
  *   alone; then `onRefused` hears of it, and it is dropped.
  * - Those on which somebody holds a lock (LockHeld), as `locked` names them: they are put aside until it is
- *   released, and so are later ones of the same `lockedBy`, so that the time for which a lock is waited for is
- *   spent once.
+ *   released, and so are later ones of the same `lockedBy`. As long as any wait for a lock, a write is preceded by the
+ *   question which others are locked by now: whoever holds one lock may hold many, and they are waited for only once.
  * - One that cannot be written even alone, for any other reason: it is put aside and tried alone.
  */
 export function createWriteBehind<T>(options: {
@@ -43,14 +45,16 @@ export function createWriteBehind<T>(options: {
   lockedBy?: (item: T) => unknown;
   onRefused: (item: T, error: unknown) => void;
   onLocked?: (items: readonly T[]) => void;
+  /** The item begins to wait for a lock, or does not wait for it any more. */
+  onLockedOut?: (item: T, waits: boolean) => void;
   /** Nothing could be written; it will be tried again. */
   onOutage: (error: unknown) => void;
   timers: Timers;
   collectMs: number;
   maxBatch: number;
 }): WriteBehind<T> {
-  const { write, locked, lockedBy = (item) => item, onRefused, onLocked, onOutage } = options;
-  const { timers, collectMs, maxBatch } = options;
+  const { write, locked, lockedBy = (item) => item, onRefused, onLocked, onLockedOut } = options;
+  const { onOutage, timers, collectMs, maxBatch } = options;
   let waiting: T[] = [];
   let writing = 0;
   let size = maxBatch;
@@ -59,8 +63,11 @@ export function createWriteBehind<T>(options: {
   let flushing: Timer | undefined;
   /** `flushSoon` was called for the items that wait. */
   let flushWanted = false;
-  /** Items put aside, and the `lockedBy` that they wait for; undefined: it is no lock that they wait for. */
-  const aside = new Map<T, unknown>();
+  /** Items put aside, and whether it is a lock that they wait for. */
+  const aside = new Map<T, { forLock: boolean }>();
+  /** How many items wait for the lock of each `lockedBy`. */
+  const locks = new Map<unknown, number>();
+  let lockedOut = 0;
   let retrying: Timer | undefined;
   let idleWaiters: (() => void)[] = [];
 
@@ -113,6 +120,11 @@ export function createWriteBehind<T>(options: {
     let delay = RETRY.first;
     while (rest.length > 0) {
       const part = rest.slice(0, size);
+      if (locks.size > 0) {
+        const lockedItems = await putLockedAside(part);
+        rest = rest.filter((item) => !lockedItems.has(item));
+        if (lockedItems.size > 0) continue;
+      }
       try {
         await write(part);
         size = Math.min(size * 2, maxBatch);
@@ -125,7 +137,8 @@ export function createWriteBehind<T>(options: {
         if (!(error instanceof ContentRefused)) {
           onOutage(error);
           if (part.length === 1 && !(error instanceof DependencyUnavailable)) {
-            putAside(part, () => undefined);
+            writing -= part.length;
+            for (const item of part) putAside(item, { forLock: false });
             rest = rest.slice(1);
           }
           size = Math.ceil(part.length / 2);
@@ -144,7 +157,8 @@ export function createWriteBehind<T>(options: {
   async function putLockedAside(items: readonly T[]): Promise<ReadonlySet<T>> {
     const lockedItems = await lockedOf(items);
     if (lockedItems.size === 0) return lockedItems;
-    putAside([...lockedItems], lockedBy);
+    writing -= lockedItems.size;
+    for (const item of lockedItems) putAside(item, { forLock: true });
     onLocked?.([...lockedItems]);
     return lockedItems;
   }
@@ -159,11 +173,24 @@ export function createWriteBehind<T>(options: {
     }
   }
 
-  /** For items that are being written. */
-  function putAside(items: readonly T[], by: (item: T) => unknown): void {
-    writing -= items.length;
-    for (const item of items) aside.set(item, by(item));
+  function putAside(item: T, why: { forLock: boolean }): void {
+    aside.set(item, why);
+    if (why.forLock) countLocked(item, 1);
     retryLater();
+  }
+
+  function takeBack(item: T): void {
+    if (aside.get(item)?.forLock) countLocked(item, -1);
+    aside.delete(item);
+  }
+
+  function countLocked(item: T, change: 1 | -1): void {
+    const by = lockedBy(item);
+    const count = (locks.get(by) ?? 0) + change;
+    if (count > 0) locks.set(by, count);
+    else locks.delete(by);
+    lockedOut += change;
+    onLockedOut?.(item, change > 0);
   }
 
   function retryLater(): void {
@@ -182,12 +209,12 @@ export function createWriteBehind<T>(options: {
   /** Items whose lock is released wait with the others again; those that waited for no lock are tried alone. */
   async function retryAside(): Promise<void> {
     const items = Array.from(aside.keys());
-    const lockedItems = await lockedOf(items.filter((item) => aside.get(item) !== undefined));
+    const lockedItems = await lockedOf(items.filter((item) => aside.get(item)?.forLock));
     for (const item of items) {
       if (lockedItems.has(item)) continue;
-      if (aside.get(item) !== undefined) waiting.push(item);
+      if (aside.get(item)?.forLock) waiting.push(item);
       else if (!(await settledAlone(item))) continue;
-      aside.delete(item);
+      takeBack(item);
     }
   }
 
@@ -220,10 +247,8 @@ export function createWriteBehind<T>(options: {
 
   return {
     add: (item, held = false) => {
-      const by = lockedBy(item);
-      if (held || (aside.size > 0 && new Set(aside.values()).has(by))) {
-        aside.set(item, by);
-        retryLater();
+      if (held || locks.has(lockedBy(item))) {
+        putAside(item, { forLock: true });
       } else {
         waiting.push(item);
         schedule();
@@ -236,6 +261,9 @@ export function createWriteBehind<T>(options: {
     },
     get pending() {
       return waiting.length + writing + aside.size;
+    },
+    get lockedOut() {
+      return lockedOut;
     },
     idle: async () => {
       if (waiting.length === 0 && !active && aside.size === 0) return;

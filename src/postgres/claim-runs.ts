@@ -28,6 +28,7 @@ export async function claimRuns(
         where claim_token is null and not_before >= $7 and not_before <= $3
           and ${sqlAssertion("statement_timestamp() < $11", "a claim was taken up too late: it is made again")}
           and account <> all($5::uuid[]) and destination <> all($6::text[])
+          and job_uid <> all($12::uuid[])
         order by not_before limit $2 for update skip locked
      ), claimed as (
        update runs r
@@ -53,6 +54,7 @@ export async function claimRuns(
         request.start !== undefined,
         request.start?.exceptDestinations ?? [],
         momentOf(request.before),
+        request.exceptJobs ?? [],
       ],
     }),
   );

@@ -23,7 +23,7 @@ export type Claim = Pick<ClaimedRun, "id" | "claimToken">;
 export interface RunQueue {
   /**
    * Claims up to `limit` unfinished, unclaimed runs with `from` ≤ notBefore ≤ `until`, oldest first
-   * (FOR UPDATE SKIP LOCKED), for `leaseMs`. Runs of excepted accounts and destinations are passed over.
+   * (FOR UPDATE SKIP LOCKED), for `leaseMs`. Runs of excepted accounts, destinations and jobs are passed over.
    */
   claim(request: {
     worker: string;
@@ -34,6 +34,7 @@ export interface RunQueue {
     leaseMs: number;
     exceptAccounts?: readonly string[];
     exceptDestinations?: readonly string[];
+    exceptJobs?: readonly string[];
     /** Proof of the claim, for `unclaim`; made up when omitted. */
     token?: string;
     /**

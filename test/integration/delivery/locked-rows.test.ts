@@ -2,6 +2,7 @@
  * Rows that somebody holds in PostgreSQL, an administrator for instance, and writes that fail or take long for a
  * while.
  */
+import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
@@ -58,6 +59,29 @@ describe("while somebody holds a job's cursor", () => {
     await fixture.executions(held, 1);
     for (const of of [...jobs, later]) expect(await outcomesOf(of)).toEqual(["success 1"]);
     expect(target.received).toHaveLength(31);
+  });
+
+  test("the job has no share but its own, however many runs of it are asked for", async () => {
+    const [target, busyTarget] = [await receiver(), await receiver()];
+    const account = randomUUID();
+    const busy = webhookJob(busyTarget.url, { account });
+    const other = webhookJob(target.url, { account });
+    await create({ of: busy }, { of: other });
+    for (let asked = 0; asked < 40; asked += 1)
+      expect(await fixture.ledger.runNow(busy, `${asked}`)).toBe(true);
+    const release = await hold("job_cursors", busy);
+    // Fewer than the busy job has runs.
+    worker({ limits: { concurrency: 8, unrecorded: 3 } });
+    for (let asked = 0; asked < 20; asked += 1) {
+      await fixture.ledger.runNow(other, `${asked}`);
+      await fixture.executions(other, asked + 2);
+    }
+    expect(await outcomesOf(busy)).toEqual([]);
+    // Its own runs wait as well: what became of them could not be recorded.
+    expect(busyTarget.received.length).toBeLessThan(20);
+    await release();
+    await fixture.executions(busy, 41);
+    expect(busyTarget.received).toHaveLength(41);
   });
 
   test("its run that nobody wants any more is not refused again and again, and goes when it is released", async () => {

@@ -140,9 +140,9 @@ describe("claim", () => {
     expect(run.jobUid).toBe(free.uid);
   });
 
-  test("passes over accounts and destinations at their limit", async () => {
-    const [a, b, c] = [job(), job(), job()];
-    for (const of of [a, b, c])
+  test("passes over accounts and destinations at their limit, and jobs whose records wait", async () => {
+    const [a, b, c, d] = [job(), job(), job(), job()];
+    for (const of of [a, b, c, d])
       await fixture.ledger.apply([change(of, { create: [scheduled(1)] })]);
     const runs = await fixture.queue.claim({
       worker: "w",
@@ -151,6 +151,7 @@ describe("claim", () => {
       leaseMs: 9_000,
       exceptAccounts: [a.account ?? ""],
       exceptDestinations: [destinationKey(b.account ?? "", b.spec.target)],
+      exceptJobs: [d.uid],
     });
     expect(runs.map((run) => run.jobUid)).toEqual([c.uid]);
   });

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { createClaimScan, type AnsweredClaim } from "../../../src/delivery/claim-scan.ts";
 import type { ClaimExclusions } from "../../../src/delivery/held-runs.ts";
 
-const NOBODY: ClaimExclusions = { accounts: [], destinations: [] };
-const ONE: ClaimExclusions = { accounts: [], destinations: ["a"] };
-const BOTH: ClaimExclusions = { accounts: ["b"], destinations: ["a"] };
+const NOBODY: ClaimExclusions = { accounts: [], destinations: [], jobs: [] };
+const ONE: ClaimExclusions = { accounts: [], destinations: ["a"], jobs: [] };
+const BOTH: ClaimExclusions = { accounts: ["b"], destinations: ["a"], jobs: [] };
 
 /** PostgreSQL's clock is a million ahead of the monotonic one. */
 const EPOCH = 1_000_000;

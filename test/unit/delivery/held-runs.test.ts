@@ -187,6 +187,25 @@ test("large payloads are claimed a few at a time, and beyond the bound of nobody
   expect(runs.room(0).due).toBe(room);
 });
 
+test("a job whose records wait for a lock is passed over, and an account with a whole share of such jobs", () => {
+  const limits = deliveryLimits({ concurrency: 8, perAccount: 2 });
+  const runs = createHeldRuns(limits);
+  const full = () => {
+    const { accounts, jobs } = runs.full(0, PATIENCE);
+    return { accounts, jobs };
+  };
+  for (const jobUid of ["one", "one", "two"]) runs.lockedOut({ account: "a", jobUid }, true);
+  runs.lockedOut({ account: "b", jobUid: undefined }, true);
+  expect(full()).toEqual({ accounts: ["a"], jobs: ["one", "two"] });
+  runs.lockedOut({ account: "a", jobUid: "one" }, false);
+  expect(full()).toEqual({ accounts: ["a"], jobs: ["one", "two"] });
+  runs.lockedOut({ account: "a", jobUid: "one" }, false);
+  expect(full()).toEqual({ accounts: [], jobs: ["two"] });
+  // Mails of the account's jobs that cannot be logged count as well.
+  runs.lockedOut({ account: "b", jobUid: undefined }, true);
+  expect(full()).toEqual({ accounts: ["b"], jobs: ["two"] });
+});
+
 test("an account whose large payloads hang leaves room for the next one", () => {
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
@@ -236,7 +255,11 @@ test("a claim starts no more than find a slot, whomever they call", () => {
   expect(startable()).toBe(limits.perDestination - 60);
   // The destination has no slot left and is passed over; its account may have more runs of other destinations.
   runs.add(many(100, () => started("a")));
-  expect(runs.full(0, PATIENCE)).toEqual({ accounts: [], destinations: ["a http://one"] });
+  expect(runs.full(0, PATIENCE)).toEqual({
+    accounts: [],
+    destinations: ["a http://one"],
+    jobs: [],
+  });
   expect(startable()).toBe(limits.perAccount - 160);
   runs.add(many(96, () => started("a", "a http://two")));
   expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);

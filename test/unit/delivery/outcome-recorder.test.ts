@@ -14,7 +14,7 @@ import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 type Options = Parameters<typeof createOutcomeRecorder>[0];
 
 function records(
-  change: Partial<Pick<Options, "emailLog" | "onOutage" | "onWaiting">> = {},
+  change: Partial<Pick<Options, "emailLog" | "onLockedOut" | "onOutage" | "onWaiting">> = {},
 ): ReturnType<typeof createOutcomeRecorder> {
   return createOutcomeRecorder({
     queue: {
@@ -30,6 +30,7 @@ function records(
     timers,
     log: createLogger({ level: "silent" }),
     onOutage: () => undefined,
+    onLockedOut: () => undefined,
     onWaiting: () => undefined,
     ...change,
   });

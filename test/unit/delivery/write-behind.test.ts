@@ -229,11 +229,13 @@ test("after an outage it feels its way: half as many with each failure, twice as
 });
 
 /**
- * Items are texts such as `a1`. Those that begin with `held` are locked by somebody, and `faulty` ones cannot be
+ * Items are texts such as `a1`. Those that begin with a letter of `held` are locked by somebody, and `faulty` ones cannot be
  * written.
  */
 function trouble() {
   const time = new FakeTime(0);
+  /** Whether an item waits for a lock, as it was last told. */
+  const lockedOut = new Map<string, boolean>();
   const state: { held: string; named: boolean; faulty: (items: readonly string[]) => boolean } = {
     held: "",
     // Whether it can be told which items are locked.
@@ -242,7 +244,7 @@ function trouble() {
   };
   const writes: { at: number; items: readonly string[] }[] = [];
   const told: string[] = [];
-  const isHeld = (item: string) => item[0] === state.held;
+  const isHeld = (item: string) => state.held.includes(item[0] ?? "");
   const behind = createWriteBehind<string>({
     write: async (items) => {
       writes.push({ at: time.now(), items });
@@ -255,6 +257,7 @@ function trouble() {
     lockedBy: (item) => item[0],
     onRefused: (item) => told.push(`refused ${item}`),
     onLocked: (items) => told.push(`locked ${items.join()}`),
+    onLockedOut: (item, waits) => lockedOut.set(item, waits),
     onOutage: () => told.push("outage"),
     timers: time,
     collectMs: 10,
@@ -264,7 +267,7 @@ function trouble() {
   const add = (...items: string[]) => {
     for (const item of items) behind.add(item);
   };
-  return { time, state, behind, add, written, failures: writes, told };
+  return { time, state, behind, add, written, failures: writes, told, lockedOut };
 }
 
 test("what somebody has locked waits apart, and holds up nothing but its own kind", async () => {
@@ -288,6 +291,27 @@ test("what somebody has locked waits apart, and holds up nothing but its own kin
   await idle;
   expect(written).toEqual(["b1", "c1", "b2", "a1", "a2", "a3", "idle"]);
   expect(behind.pending).toBe(0);
+});
+
+test("whoever holds one lock may hold many: none of the others is waited for again", async () => {
+  const { time, state, behind, add, written, failures, lockedOut } = trouble();
+  state.held = "ac";
+  add("a1", "b1");
+  await time.advanceTo(10);
+  expect(failures).toHaveLength(1);
+  add("b2", "c1", "c2", "d1");
+  await time.advanceTo(30);
+  add("c3", "d2");
+  await time.advanceTo(50);
+  expect(written).toEqual(["b1", "b2", "d1", "d2"]);
+  expect(failures).toHaveLength(1);
+  expect(behind.lockedOut).toBe(4);
+  expect([...lockedOut]).toEqual(["a1", "c1", "c2", "c3"].map((item) => [item, true]));
+  state.held = "";
+  await time.advanceTo(3_000);
+  expect(written.slice(4).toSorted()).toEqual(["a1", "c1", "c2", "c3"]);
+  expect(behind.lockedOut).toBe(0);
+  expect(new Set(lockedOut.values())).toEqual(new Set([false]));
 });
 
 test("a lock on nothing that could wait apart is waited for like an outage", async () => {

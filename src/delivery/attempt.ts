@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { parseAddress } from "../domain/address.ts";
 import { classifyMail } from "../domain/delivery-outcome.ts";
 import type { EmailTarget } from "../domain/job.ts";
@@ -7,6 +7,7 @@ import type { Clock } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Mailer } from "../domain/ports/mail.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
+import { uuidV7 } from "../domain/uuid-v7.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { WebhookSender } from "./webhook.ts";
 import type { WriteBehind } from "./write-behind.ts";
@@ -72,6 +73,7 @@ export function createAttempt(options: {
   function logMail(account: string, { to, subject }: EmailTarget, result: MailResult): void {
     if (result.kind === "unconfigured") return;
     const failed = result.kind === "failed";
+    const sentAt = clock.now();
     emailLog.add({
       account,
       kind: "job",
@@ -79,7 +81,7 @@ export function createAttempt(options: {
       subject,
       status: failed ? "failed" : "sent",
       errorMessage: failed ? mailFailureText(result) : null,
-      known: { id: randomUUID(), sentAt: clock.now() },
+      known: { id: uuidV7(sentAt, randomBytes(10)), sentAt },
     });
   }
 

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
+import { uuidV7 } from "../domain/uuid-v7.ts";
 
 /**
  * `job-` and a UUIDv7 (RFC 9562): sortable by creation and, being lower case, a valid name of a
@@ -20,23 +21,6 @@ export function derivedJobId(account: string, idempotencyKey: string): string {
 
 /** Matches ids made here, and not the names that people give. PostgreSQL is asked with the same expression. */
 export const OUR_JOB_ID = /^job-([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/;
-
-/** RFC 9562, 5.7: 48 bits of Unix milliseconds, version, 74 random bits. */
-function uuidV7(now: Instant, random: Uint8Array): string {
-  const bytes = Buffer.alloc(16);
-  bytes.writeUIntBE(now, 0, 6);
-  bytes.set(random.subarray(0, 10), 6);
-  bytes[6] = 0x70 | (bytes.readUInt8(6) & 0x0f);
-  bytes[8] = 0x80 | (bytes.readUInt8(8) & 0x3f);
-  const hex = bytes.toString("hex");
-  return [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    hex.slice(12, 16),
-    hex.slice(16, 20),
-    hex.slice(20),
-  ].join("-");
-}
 
 /** False: no resource can have this name, so that no job has it. */
 export function canBeJobId(id: string): boolean {

@@ -9,6 +9,10 @@ import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 type Options = Parameters<typeof createAttempt>[0];
 
 const NOW = Date.UTC(2026, 10, 21, 12);
+/** A UUIDv7 (RFC 9562) of that moment. */
+const SORTABLE = new RegExp(
+  `^${NOW.toString(16).padStart(12, "0").replace(/.{8}/, "$&-")}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`,
+);
 const nobody = () => Promise.reject(new Error("called"));
 
 /** Makes an attempt. Returns its outcome, and the mails that it logged. */
@@ -109,8 +113,8 @@ describe("a mail", () => {
     });
     expect(outcome).toEqual({ kind: "delivered", httpStatus: 200 });
     const record = { account: mail.account, kind: "job", to, subject: "Report" };
-    // Id and time are fixed, so that a repeated append makes the same entry.
-    const known = { id: expect.stringMatching(/^[0-9a-f-]{36}$/) as string, sentAt: NOW };
+    // Id and time are fixed, so that a repeated append makes the same entry. The id sorts by time, as the others do.
+    const known = { id: expect.stringMatching(SORTABLE) as string, sentAt: NOW };
     expect(logged).toEqual([{ ...record, status: "sent", errorMessage: null, known }]);
 
     const late = await attempt(mail, {

@@ -9,7 +9,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createCoalescer } from "./coalescer.ts";
 import { testSettings } from "./smtp-test.ts";
-import { ServerBusy } from "./smtp-failure.ts";
+import { MailTimedOut, ServerBusy } from "./smtp-failure.ts";
 import { createTransportPool, type TimeLimit, type TransportPool } from "./transport-pool.ts";
 
 /** Most accounts with open connections; the one idle for longest gives way. */
@@ -175,7 +175,7 @@ async function withTimeLimit<T>(
   let begun = false;
   const start = (): Timer =>
     timers.after(ms, () => {
-      controller.abort(begun ? new Error(`not finished within ${ms} ms`) : new ServerBusy(ms));
+      controller.abort(begun ? new MailTimedOut(ms) : new ServerBusy(ms));
     });
   let timer = signal === undefined ? start() : undefined;
   signal?.addEventListener("abort", abort, { once: true });

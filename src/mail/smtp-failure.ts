@@ -18,6 +18,14 @@ export class ServerBusy extends Error {
   }
 }
 
+/** The reason of a signal that ended a mail because it took longer than a mail may. */
+export class MailTimedOut extends Error {
+  override name = "MailTimedOut";
+  constructor(limitMs: number) {
+    super(`timed out: the SMTP server did not finish within ${Math.ceil(limitMs / 1_000)} s`);
+  }
+}
+
 /**
  * What a failed conversation means (RFC 5321, 4.2.1). `bodyEnded`: the message had been written to its end, so that a
  * server that fell silent may have taken it; without its end it must not take it (RFC 5321, 4.1.1.4).
@@ -105,6 +113,7 @@ function describe(error: unknown, fields: ErrorFields): string {
   if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;
   const [, most] = TOO_LARGE.exec(error.message) ?? [];
   if (most !== undefined) return `the mail is too large: the SMTP server takes ${most} bytes`;
+  if (error.cause instanceof MailTimedOut) return error.cause.message;
   if (fields.code === "EABORT") return "aborted before the SMTP server answered";
   return SILENCE[error.message] ?? error.message;
 }

@@ -246,8 +246,8 @@ const QUEUE_FULL: SendResult = {
 /** The error of a mail that ended before anything of it was sent. */
 function unsent(reason: unknown): Error {
   if (reason instanceof ServerBusy) return reason;
-  // The code of nodemailer.
-  return Object.assign(new Error("aborted"), { code: "EABORT" });
+  // As nodemailer makes it.
+  return Object.assign(new Error("aborted", { cause: reason }), { code: "EABORT" });
 }
 
 /**

@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { scrub, secretsOf, ServerBusy, smtpFailure } from "../../../src/mail/smtp-failure.ts";
+import {
+  MailTimedOut,
+  scrub,
+  secretsOf,
+  ServerBusy,
+  smtpFailure,
+} from "../../../src/mail/smtp-failure.ts";
 import { DestinationRefused } from "../../../src/network/destination-refused.ts";
 
 /** An error as nodemailer marks it. */
@@ -97,6 +103,13 @@ describe("what a failed conversation means", () => {
       error: aborted,
       bodyEnded: true,
       is: { outcomeUnknown: true, error: "aborted before the SMTP server answered" },
+    },
+    {
+      name: "ended by us because its time was over",
+      error: Object.assign(new Error("aborted", { cause: new MailTimedOut(60_000) }), {
+        code: "EABORT",
+      }),
+      is: { withdrawn: true, error: "timed out: the SMTP server did not finish within 60 s" },
     },
     {
       name: "nobody listens: without the address, which a name may have been asked for",

@@ -84,7 +84,7 @@ export const job = Type.Object(
     }),
     halted: Type.Boolean({
       description:
-        "True after the receiver answered 410 Gone, until the job is resumed or changed. `status` is then `paused`, or `failed` for a one-time job whose scheduled run got the 410.",
+        "True after the receiver answered 410 Gone, until the job is resumed or changed. `status` is then `paused`; a one-time job that is over keeps its `completed` or `failed`, and one whose scheduled run got the 410 is `failed`.",
     }),
   },
   { description: "Every field of a job; inapplicable ones are null." },

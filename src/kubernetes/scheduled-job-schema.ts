@@ -103,7 +103,7 @@ function notReserved(name: string): string {
 }
 const sameHeader = (one: string, other: string) => `${one}.lowerAscii() == ${other}.lowerAscii()`;
 const RESERVED_MESSAGE =
-  "sets a reserved header: those that frame, identify or sign the call (Host, Content-*, User-Agent, webhook-*, Carillon-*, Proxy-*, Sec-*, …) are ours; remove it";
+  "sets a reserved header: those that frame, identify or sign the call (Host, Content-Type, User-Agent, webhook-*, Carillon-*, Proxy-*, Sec-*, …) are ours; remove it";
 const HEADER_NAME = `^${field.HEADER_NAME_CHARACTER}{1,${LIMITS.headerName}}$`;
 
 const headers = Type.Unsafe<Record<string, string>>({

@@ -176,7 +176,7 @@ export const webhookHeaders = Type.Unsafe<Record<string, string>>({
     propertyNames: { pattern: HEADER_NAME, maxLength: LIMITS.headerName },
   },
   description:
-    "Additional request headers. Headers that frame, identify or sign the call (Host, Content-*, User-Agent, webhook-*, Carillon-*, …) are refused.",
+    "Additional request headers. Those that frame, identify or sign the call are refused: Host, Connection, Content-Length, Content-Type, Content-Encoding, Transfer-Encoding, Keep-Alive, TE, Trailer, Upgrade, Expect, Date, Via, HTTP2-Settings, Accept-Encoding, User-Agent, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto, Forwarded, webhook-*, Carillon-*, Proxy-*, Sec-*.",
   examples: [{ Authorization: "Bearer <TOKEN>" }],
 });
 

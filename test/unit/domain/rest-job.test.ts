@@ -6,7 +6,12 @@ import {
   specFromRest,
   webhookUrlProblem,
 } from "../../../src/domain/rest-job.ts";
+import { webhookHeaders } from "../../../src/domain/schema/fields.ts";
 import type { RestJobCreate, RestJobPatch } from "../../../src/domain/schema/rest-job.ts";
+import {
+  RESERVED_WEBHOOK_HEADER_PREFIXES,
+  RESERVED_WEBHOOK_HEADERS,
+} from "../../../src/domain/webhook-headers.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
 const webhook: RestJobCreate = {
@@ -184,6 +189,12 @@ describe("refused, all findings at once", () => {
     const result = specFromRest({ fields, payloadText: undefined, now });
     const found = result.ok ? [] : result.findings.map((finding) => finding.field);
     expect(found.toSorted()).toEqual(fieldsFound.toSorted());
+  });
+
+  test("headers that the description names, and no others", () => {
+    const [, listed = ""] = /refused: ([^"]*)\."/.exec(JSON.stringify(webhookHeaders)) ?? [];
+    const prefixes = RESERVED_WEBHOOK_HEADER_PREFIXES.map((prefix) => `${prefix}*`);
+    expect(listed.toLowerCase().split(", ")).toEqual([...RESERVED_WEBHOOK_HEADERS, ...prefixes]);
   });
 
   test("a header's value with a space at its end: it says that of spaces", () => {

@@ -97,10 +97,11 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     async run({ stores, options }) {
       const account = await accountNamed(stores, requiredValue(options, "account"));
       const { secret, oldValidUntil } = await stores.signingSecrets.rotate(account.id);
+      const until = oldValidUntil === null ? null : isoUtc(oldValidUntil);
       return {
         text: secret,
-        note: `the old secret goes on signing until ${isoUtc(oldValidUntil)}`,
-        json: { account: account.name, secret, old_valid_until: isoUtc(oldValidUntil) },
+        ...(until === null ? {} : { note: `the old secret goes on signing until ${until}` }),
+        json: { account: account.name, secret, old_valid_until: until },
       };
     },
   },

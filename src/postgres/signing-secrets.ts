@@ -92,19 +92,17 @@ export function createSigningSecrets({
           account,
         ]);
         if ((signing.rowCount ?? 0) >= MOST_SIGNING) throw tooManySigning();
-        await client.query(
+        const { rows } = await client.query<{ until: number }>(
           `update signing_secrets set valid_until = now() + interval '${OVERLAP_HOURS} hours'
-           where account = $1 and valid_until is null`,
+           where account = $1 and valid_until is null
+           returning valid_until as until`,
           [account],
         );
-        const { rows } = await client.query<{ until: number }>(
-          `insert into signing_secrets (id, account, secret) values ($1, $2, $3)
-           returning now() + interval '${OVERLAP_HOURS} hours' as until`,
+        await client.query(
+          "insert into signing_secrets (id, account, secret) values ($1, $2, $3)",
           [made.id, account, made.sealed],
         );
-        const [row] = rows;
-        if (row === undefined) throw new Error("PostgreSQL returned no row for an insert");
-        return { secret: made.secret, oldValidUntil: row.until };
+        return { secret: made.secret, oldValidUntil: rows[0]?.until ?? null };
       });
     },
   };

@@ -154,6 +154,19 @@ describe("carillon admin on DATABASE_URL", () => {
     expect(both.secrets).toEqual([rotated.stdout.trim(), first.trim()]);
   });
 
+  test("a signing secret that is rotated before it exists: no word of an old one", async () => {
+    await succeeds("admin account create unsigned");
+    const rotate = "admin signing-secret rotate --account unsigned";
+    expect(await carillon(rotate)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^whsec_\S+\n$/) as unknown,
+      stderr: "",
+    });
+    await succeeds("admin account create unsigned-too");
+    const json = JSON.parse(await succeeds(`${rotate}-too --output json`)) as object;
+    expect(json).toMatchObject({ account: "unsigned-too", old_valid_until: null });
+  });
+
   test("SMTP settings, a user, and a new encryption key", async () => {
     await succeeds("admin account create mail");
     const smtp = await succeeds(

@@ -85,8 +85,8 @@ export interface SmtpSettingsStore {
 export interface SigningSecrets {
   /** Newest first; all of them sign. Made on first use. Each `whsec_` + base64. */
   current(account: string): Promise<string[]>;
-  /** A new one signs within a second; the old one goes on signing until `oldValidUntil`. */
-  rotate(account: string): Promise<{ secret: string; oldValidUntil: Instant }>;
+  /** A new one signs within a second; the old one goes on signing until `oldValidUntil`. Null: there was none. */
+  rotate(account: string): Promise<{ secret: string; oldValidUntil: Instant | null }>;
 }
 
 /**

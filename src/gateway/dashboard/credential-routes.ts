@@ -75,7 +75,8 @@ export function credentialRoutes(options: CredentialRouteOptions) {
 
     async rotateSigningSecret({ account }: DashboardRequest): Promise<ApiAnswer> {
       const { secret, oldValidUntil } = await signingSecrets.rotate(account);
-      return { status: 200, body: { secret, old_valid_until: isoUtc(oldValidUntil) } };
+      const until = oldValidUntil === null ? null : isoUtc(oldValidUntil);
+      return { status: 200, body: { secret, old_valid_until: until } };
     },
   };
 

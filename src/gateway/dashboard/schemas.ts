@@ -308,7 +308,9 @@ export const signingSecretAnswer = Type.Object({
 });
 export const rotateAnswer = Type.Object({
   secret: Type.String(),
-  old_valid_until: timestamp("Until when the old secret signs too."),
+  old_valid_until: maybe(
+    "Until when the old secret signs too; null: there was none. ISO 8601, UTC.",
+  ),
 });
 
 export const accountPatch = Type.Object(

@@ -264,11 +264,19 @@ describe("signing secrets", () => {
     const { secret, oldValidUntil } = await store.rotate(account);
     expect(await store.current(account)).toEqual([secret, old]);
     const { rows } = await pool.query<{ now: number }>("select now() as now");
-    expect(Math.abs(oldValidUntil - (rows[0]?.now ?? 0) - 86_400_000)).toBeLessThan(10_000);
+    expect(Math.abs((oldValidUntil ?? 0) - (rows[0]?.now ?? 0) - 86_400_000)).toBeLessThan(10_000);
     await pool.query(
       "update signing_secrets set valid_until = now() where account = $1 and valid_until is not null",
       [account],
     );
+    expect(await store.current(account)).toEqual([secret]);
+  });
+
+  test("a rotation before the first use replaces nothing", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    const { secret, oldValidUntil } = await store.rotate(account);
+    expect(oldValidUntil).toBeNull();
     expect(await store.current(account)).toEqual([secret]);
   });
 

@@ -8,6 +8,7 @@ import {
   type Actor,
   type Users,
 } from "../domain/ports/accounts.ts";
+import { isCommonPassword } from "./common-passwords.ts";
 import { hashPassword, passwordMatches, UNKNOWN_USER_HASH } from "./password-hash.ts";
 import { passwordWork } from "./password-work.ts";
 import { unknownAccount } from "./unknown-account.ts";
@@ -19,7 +20,7 @@ export const USER_COLUMNS = `u.id, u.account, u.email, u.role, u.admin,
   u.password_hash is not null as "hasPassword",
   u.created_at as "createdAt"`;
 
-/** NIST SP 800-63B: at least 8 characters, no rule about their kinds, long ones welcome. */
+/** NIST SP 800-63B: at least 8 characters, no rule about their kinds, long ones welcome, common ones refused. */
 const MIN_PASSWORD = 8;
 
 /** Dashboard users. An e-mail address belongs to one user of the whole installation. */
@@ -222,8 +223,10 @@ export function userFindings({ email, password }: { email: string; password: str
 }
 
 function passwordFindings(password: string): Finding[] {
-  const ok = Array.from(password).length >= MIN_PASSWORD && password.length <= MAX_PASSWORD;
-  return ok
-    ? []
-    : [{ field: "password", message: `must be ${MIN_PASSWORD} to ${MAX_PASSWORD} characters` }];
+  const refuse = (message: string): Finding[] => [{ field: "password", message }];
+  if (Array.from(password).length < MIN_PASSWORD || password.length > MAX_PASSWORD)
+    return refuse(`must be ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`);
+  return isCommonPassword(password)
+    ? refuse("is one of the first that are guessed: choose another")
+    : [];
 }

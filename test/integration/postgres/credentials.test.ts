@@ -423,6 +423,10 @@ describe("users and sessions", () => {
     await expect(users.create({ account, email: "b", password: "short" })).rejects.toMatchObject({
       findings: [{ field: "password" }, { field: "email" }],
     });
+    for (const password of ["password", "Passw0rd1", "1qaz2wsx", "aaaaaaaaaaaa", "abababababab"])
+      await expect(users.create({ account, email: "c@example.com", password })).rejects.toThrow(
+        "is one of the first that are guessed",
+      );
     expect(await users.delete(randomUUID(), user.id, owner)).toBe(false);
     await expect(users.delete(account, user.id, owner)).rejects.toThrow(LastOwner);
     await users.create({ account, email: "bob@example.com", password: "correct horse" });

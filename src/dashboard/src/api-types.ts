@@ -131,6 +131,8 @@ export interface JobView {
   suspended: boolean;
   made_by: "rest" | "kubectl";
   manifest: string;
+  /** Without the values of its headers; null if it has none. */
+  manifest_masked: string | null;
 }
 
 export interface Execution {

@@ -77,6 +77,8 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
 
     async viewJob(request: DashboardRequest): Promise<ApiAnswer> {
       const job = await existingJob(jobs, request.account, request.params["id"] ?? "");
+      const manifestOf = (spec: JobSpec) => yamlText(options.manifest({ name: job.id, spec }));
+      const masked = maskedSpec(job.spec);
       return {
         status: 200,
         body: jsonObject({
@@ -84,7 +86,8 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
           managed_by: job.owner,
           suspended: job.spec.suspend,
           made_by: OUR_JOB_ID.test(job.id) ? "rest" : "kubectl",
-          manifest: yamlText(options.manifest({ name: job.id, spec: job.spec })),
+          manifest: manifestOf(job.spec),
+          manifest_masked: masked && manifestOf(masked),
         }),
       };
     },
@@ -159,6 +162,15 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
       throw error;
     }
   }
+}
+
+/** The spec without the values of its headers; null if it has none. */
+function maskedSpec(spec: JobSpec): JobSpec | null {
+  const { target } = spec;
+  const names = target.kind === "webhook" ? Object.keys(target.headers) : [];
+  if (target.kind !== "webhook" || names.length === 0) return null;
+  const headers = Object.fromEntries(names.map((name) => [name, "••••"]));
+  return { ...spec, target: { ...target, headers } };
 }
 
 /** The next fire times of a schedule, also when the rest of the job is not valid yet. */

@@ -244,6 +244,25 @@ describe("jobs", () => {
     }
   });
 
+  test("a manifest comes with the values of its headers masked, too, unless it has none", async () => {
+    const { account } = await harness.newAccount("maskers", 11);
+    const author = await newUser(harness, { account, email: "masker@example.com" });
+    const view = async (fields: object) => {
+      const { id } = (await author.post("/jobs", { ...JOB, ...fields })).json;
+      return (await author.get(`/jobs/${String(id)}`)).json;
+    };
+    const { manifest, manifest_masked: masked } = await view({
+      webhook_headers: { Authorization: "Bearer hush", "X-Team": "hush" },
+      webhook_payload: { note: "hush" },
+    });
+    expect(manifest).toContain("Authorization: Bearer hush\n");
+    expect(masked).toBe(
+      String(manifest).replace("Bearer hush", '"••••"').replace("Team: hush", 'Team: "••••"'),
+    );
+    expect(masked).not.toBe(manifest);
+    expect(await view({})).toMatchObject({ manifest_masked: null });
+  });
+
   test("who made a job is told by its id: a name that only begins like ours is somebody's", async () => {
     const { account } = await harness.newAccount("makers", 11);
     const reader = await newUser(harness, { account, email: "maker@example.com" });

@@ -27,7 +27,14 @@ export function Copy({ value, label = "Copy" }: { value: string; label?: string 
 }
 
 /** Code, with a button to copy it. */
-export function Code(props: { text: string; label: string; wrap?: boolean; copyLabel?: string }) {
+export function Code(props: {
+  text: string;
+  /** What the button copies, if the text is masked. */
+  copied?: string;
+  label: string;
+  wrap?: boolean;
+  copyLabel?: string;
+}) {
   return (
     <Box>
       <pre
@@ -39,7 +46,7 @@ export function Code(props: { text: string; label: string; wrap?: boolean; copyL
         {props.text}
       </pre>
       <Box mt={6}>
-        <Copy value={props.text} label={props.copyLabel ?? `Copy`} />
+        <Copy value={props.copied ?? props.text} label={props.copyLabel ?? `Copy`} />
       </Box>
     </Box>
   );

@@ -1,10 +1,11 @@
-import { Card, Stack, Tabs, Text, Title } from "@mantine/core";
+import { Box, Card, Stack, Tabs, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { ask } from "../api.ts";
 import type { Job, JobCheck, JobView } from "../api-types.ts";
 import { Code } from "../components/copy.tsx";
 import { Moment } from "../components/moment.tsx";
+import { ShowButton } from "../components/show-button.tsx";
 import { formatTime, MY_ZONE } from "../time.ts";
 import { bodyOf, draftOf } from "./job-draft.ts";
 import { FireTimes } from "./fire-times.tsx";
@@ -19,6 +20,8 @@ const OVERLAP = {
 /** What a job is: its target, policies and coming runs, and the same as YAML and as a command. */
 export function JobDetails({ view }: { view: JobView }) {
   const { job } = view;
+  const [shown, setShown] = useState(false);
+  const seen = shown ? job : masked(job);
   return (
     <Stack>
       <Card withBorder className="panel">
@@ -51,7 +54,11 @@ export function JobDetails({ view }: { view: JobView }) {
           <Title order={2} size="h5">
             {job.type === "webhook" ? "Webhook" : "Email"}
           </Title>
-          {job.type === "webhook" ? <Webhook job={job} /> : <Email job={job} />}
+          {job.type === "webhook" ? (
+            <Webhook job={seen} shown={shown} show={setShown} />
+          ) : (
+            <Email job={job} />
+          )}
           <Fact name="Retries">
             {job.max_retries === 0
               ? "none: at most one delivery"
@@ -84,10 +91,20 @@ export function JobDetails({ view }: { view: JobView }) {
             <Tabs.Tab value="curl">curl</Tabs.Tab>
           </Tabs.List>
           <Tabs.Panel value="yaml">
-            <Code text={view.manifest} label="ScheduledJob YAML" copyLabel="Copy the YAML" />
+            <Code
+              text={shown ? view.manifest : (view.manifest_masked ?? view.manifest)}
+              copied={view.manifest}
+              label="ScheduledJob YAML"
+              copyLabel="Copy the YAML"
+            />
           </Tabs.Panel>
           <Tabs.Panel value="curl">
-            <Code text={curlOf(job, location.origin)} label="curl" copyLabel="Copy the command" />
+            <Code
+              text={curlOf(seen, location.origin)}
+              copied={curlOf(job, location.origin)}
+              label="curl"
+              copyLabel="Copy the command"
+            />
           </Tabs.Panel>
         </Tabs>
       </Card>
@@ -112,7 +129,14 @@ function Coming({ job }: { job: Job }) {
   );
 }
 
-function Webhook({ job }: { job: Job }) {
+/** The job without the values of its headers, which are often secrets. */
+function masked(job: Job): Job {
+  const names = Object.keys(job.webhook_headers ?? {});
+  return { ...job, webhook_headers: Object.fromEntries(names.map((name) => [name, "••••"])) };
+}
+
+function Webhook(props: { job: Job; shown: boolean; show: (shown: boolean) => void }) {
+  const { job, shown, show } = props;
   const headers = Object.entries(job.webhook_headers ?? {});
   return (
     <>
@@ -121,11 +145,14 @@ function Webhook({ job }: { job: Job }) {
       </Fact>
       {headers.length > 0 && (
         <Fact name="Headers">
-          {headers.map(([name]) => (
+          {headers.map(([name, value]) => (
             <div key={name} className="mono break">
-              {name}: ••••
+              {name}: {value}
             </div>
           ))}
+          <Box mt={6}>
+            <ShowButton of="the values of the headers" shown={shown} show={show} />
+          </Box>
         </Fact>
       )}
       <Fact name="Payload">

@@ -1,5 +1,5 @@
-import { useEffect, useState } from "react";
-import { useLocation } from "react-router";
+import { useState } from "react";
+import { useBeforeUnload, useLocation } from "react-router";
 
 /** What the user `by` has typed into forms and not saved, by page and form. In memory only. */
 const typed = new Map<string, unknown>();
@@ -29,15 +29,9 @@ export function useUnsaved<T>(user: string, form = ""): Unsaved<T> {
   const [found, setFound] = useState(() =>
     by === user ? (typed.get(key) as T | undefined) : undefined,
   );
-  useEffect(() => {
-    const ask = (event: BeforeUnloadEvent) => {
-      if (typed.has(key)) event.preventDefault();
-    };
-    addEventListener("beforeunload", ask);
-    return () => {
-      removeEventListener("beforeunload", ask);
-    };
-  }, [key]);
+  useBeforeUnload((event) => {
+    if (typed.has(key)) event.preventDefault();
+  });
   return {
     found,
     hold: (what) => {

@@ -115,6 +115,18 @@ export const OPENINGS: readonly Opening[] = [
       await button(page, "Copy the key").waitFor();
     },
   },
+  {
+    path: "api-keys",
+    what: "whether to leave the new API key",
+    async open(page) {
+      await button(page, "Create API key").click();
+      await page.getByLabel("Label").fill("shown once");
+      await button(page, "Create").click();
+      await button(page, "Copy the key").waitFor();
+      await page.locator("nav a[href$='/jobs']").dispatchEvent("click");
+      await button(page, "Leave").waitFor();
+    },
+  },
   options("smtp", "Provider"),
   options("smtp", "Encryption"),
   dialog("signing-secret", "rotate the secret", ["Rotate the secret"]),

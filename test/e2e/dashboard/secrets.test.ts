@@ -1,13 +1,50 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
-import { button, copied } from "./locators.ts";
+import { hold } from "./held.ts";
+import { button, copied, dialog, heading, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 const VALUE = "Bearer it's hush";
 
 const code = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
+const question = (page: Page) => page.getByRole("dialog", { name: "Leave this page?" });
+
+/** What is made with a dialog and shown only once. */
+const ONCE = [
+  {
+    what: "an API key",
+    title: "API keys",
+    opener: "Create API key",
+    fields: { Label: "asked" },
+    action: "Create",
+    shown: "API key",
+  },
+  {
+    what: "an invitation",
+    title: "Settings",
+    opener: "Invite",
+    fields: { Email: "asked@example.com" },
+    action: "Invite",
+    shown: "Invitation link",
+  },
+  {
+    what: "the invitation of an account's owner",
+    title: "Accounts",
+    opener: "Create account",
+    fields: { Name: "asked", "Owner's email": "owner@example.com" },
+    action: "Create",
+    shown: "Invitation link",
+  },
+] as const;
+
+async function make(page: Page, { opener, fields, action }: (typeof ONCE)[number]): Promise<void> {
+  await button(page, opener).click();
+  for (const [name, text] of Object.entries(fields))
+    await dialog(page).getByRole("textbox", { name, exact: true }).fill(text);
+  await dialog(page).getByRole("button", { name: action, exact: true }).click();
+}
 
 describe.skipIf(chrome === undefined)("secrets", () => {
   let stage: Stage;
@@ -38,6 +75,71 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await expect.poll(() => yaml.innerText()).toContain(VALUE);
     await button(page, "Hide the values of the headers").click();
     await expect.poll(() => content.innerText()).not.toContain(VALUE);
+    await context.close();
+  });
+
+  test.each(ONCE)("who leaves while $what is shown once is asked first", async (once) => {
+    const { context, page } = await stage.openPage("");
+    const asked: string[] = [];
+    page.on("dialog", (shown) => {
+      asked.push(shown.type());
+      void shown.accept();
+    });
+    await place(page, once.title).click();
+    await heading(page, once.title).waitFor();
+    const { pathname } = new URL(page.url());
+    await make(page, once);
+    const secret = code(page, once.shown);
+    await secret.waitFor();
+    await page.goBack();
+    await question(page).getByRole("button", { name: "Stay" }).click();
+    await question(page).waitFor({ state: "detached" });
+    expect(await secret.count()).toBe(1);
+    expect(new URL(page.url()).pathname).toBe(pathname);
+    await button(page, "Done").click();
+    await dialog(page).waitFor({ state: "detached" });
+    await page.goBack();
+    await heading(page, "Overview").waitFor();
+    await page.reload();
+    expect(asked).toEqual([]);
+    await context.close();
+  });
+
+  test("who leaves all the same is asked once", async () => {
+    const { context, page } = await stage.openPage("");
+    const asked: string[] = [];
+    page.on("dialog", (shown) => {
+      asked.push(shown.type());
+      void shown.accept();
+    });
+    const [key] = ONCE;
+    await place(page, key.title).click();
+    await make(page, key);
+    await code(page, key.shown).waitFor();
+    await page.goBack();
+    await question(page).getByRole("button", { name: "Leave" }).click();
+    await heading(page, "Overview").waitFor();
+    expect(asked).toEqual([]);
+    await page.goForward();
+    await make(page, key);
+    await code(page, key.shown).waitFor();
+    await page.reload();
+    expect(asked).toEqual(["beforeunload"]);
+    await context.close();
+  });
+
+  test("who leaves while a key is made is asked, too: it would never be shown", async () => {
+    const { context, page } = await stage.openPage("");
+    const [key] = ONCE;
+    await place(page, key.title).click();
+    await heading(page, key.title).waitFor();
+    const made = await hold(page, "POST", "**/dashboard/api/api-keys");
+    await make(page, key);
+    await made.asked;
+    await page.goBack();
+    await question(page).getByRole("button", { name: "Stay" }).click();
+    made.release();
+    await expect.poll(() => code(page, key.shown).innerText()).toMatch(/^svc_live_/);
     await context.close();
   });
 });

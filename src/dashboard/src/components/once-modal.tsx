@@ -6,6 +6,7 @@ import {
   type UseMutationResult,
 } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { AskBeforeLeaving } from "./ask-before-leaving.tsx";
 import { BusyButton } from "./busy-button.tsx";
 import { useLastOpened } from "./last-opened.ts";
 import { Problem } from "./problem.tsx";
@@ -27,7 +28,7 @@ export function useMakeOnce<T>(list: QueryKey, form: { drop: () => void }, make:
 
 /**
  * A form that makes something that is shown only once: a key, a link. It cannot be closed while that is being made,
- * because it would be lost, and afterwards not by accident.
+ * because it would be lost, and afterwards not by accident. Whoever leaves the page is asked.
  */
 export function OnceModal<T extends object>(props: {
   opened: boolean;
@@ -45,41 +46,46 @@ export function OnceModal<T extends object>(props: {
   const { isPending, isSuccess } = props.make;
   const { title, action, make, made, children } = useLastOpened(props);
   return (
-    <Modal
-      opened={opened}
-      onClose={close}
-      title={title}
-      size="lg"
-      closeOnClickOutside={!isPending && !isSuccess}
-      closeOnEscape={!isPending && !isSuccess}
-      withCloseButton={!isPending}
-      closeButtonProps={{ "aria-label": "Close" }}
-    >
-      {make.data ? (
-        <Stack>
-          {made(make.data)}
-          <Group justify="flex-end">
-            <Button onClick={close}>Done</Button>
-          </Group>
-        </Stack>
-      ) : (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            make.mutate();
-          }}
-        >
+    <>
+      <Modal
+        opened={opened}
+        onClose={close}
+        title={title}
+        size="lg"
+        closeOnClickOutside={!isPending && !isSuccess}
+        closeOnEscape={!isPending && !isSuccess}
+        withCloseButton={!isPending}
+        closeButtonProps={{ "aria-label": "Close" }}
+      >
+        {make.data ? (
           <Stack>
-            {children}
-            {make.error && <Problem error={make.error} />}
+            {made(make.data)}
             <Group justify="flex-end">
-              <BusyButton type="submit" busy={make.isPending}>
-                {action}
-              </BusyButton>
+              <Button onClick={close}>Done</Button>
             </Group>
           </Stack>
-        </form>
-      )}
-    </Modal>
+        ) : (
+          <form
+            onSubmit={(event) => {
+              event.preventDefault();
+              make.mutate();
+            }}
+          >
+            <Stack>
+              {children}
+              {make.error && <Problem error={make.error} />}
+              <Group justify="flex-end">
+                <BusyButton type="submit" busy={make.isPending}>
+                  {action}
+                </BusyButton>
+              </Group>
+            </Stack>
+          </form>
+        )}
+      </Modal>
+      <AskBeforeLeaving when={isPending || isSuccess}>
+        What is made here is shown only this once: when you leave, it is lost.
+      </AskBeforeLeaving>
+    </>
   );
 }

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { InvalidInput } from "../domain/findings.ts";
-import type { SigningSecrets } from "../domain/ports/accounts.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { SigningSecret, SigningSecrets } from "../domain/ports/accounts.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { sealContext, type KeyRing } from "./key-ring.ts";
 import { unknownAccount } from "./unknown-account.ts";
@@ -20,6 +21,7 @@ interface StoredSecret {
   id: string;
   account: string;
   secret: string;
+  validUntil: Instant | null;
 }
 
 /**
@@ -44,7 +46,7 @@ export function createSigningSecrets({
     async commit(accounts) {
       const { rows } = await pool.query<StoredSecret>({
         name: "signing_secrets_current",
-        text: `select id, account, secret from signing_secrets
+        text: `select id, account, secret, valid_until as "validUntil" from signing_secrets
           where account = any($1::uuid[]) and (valid_until is null or valid_until > now())
           order by valid_until desc nulls first, created_at desc`,
         values: [[...new Set(accounts)]],
@@ -54,26 +56,30 @@ export function createSigningSecrets({
     },
   });
 
-  return {
-    async current(account) {
-      if (!isUuid(account)) throw unknownAccount(account);
-      let found = await reads.submit(account);
-      if (found.length === 0) {
-        const made = fresh(account);
-        // If several processes make the first secret at once, the unique index lets one win.
-        await pool.query(
-          `insert into signing_secrets (id, account, secret)
-           select $2, id, $3 from accounts where id = $1 and deleted_at is null
-           on conflict do nothing`,
-          [account, made.id, made.sealed],
-        );
-        found = await reads.submit(account);
-        if (found.length === 0) throw unknownAccount(account);
-      }
-      return found.map((row) =>
-        keyRing.decrypt(row.secret, context({ account: row.account, row: row.id })),
+  async function list(account: string): Promise<SigningSecret[]> {
+    if (!isUuid(account)) throw unknownAccount(account);
+    let found = await reads.submit(account);
+    if (found.length === 0) {
+      const made = fresh(account);
+      // If several processes make the first secret at once, the unique index lets one win.
+      await pool.query(
+        `insert into signing_secrets (id, account, secret)
+         select $2, id, $3 from accounts where id = $1 and deleted_at is null
+         on conflict do nothing`,
+        [account, made.id, made.sealed],
       );
-    },
+      found = await reads.submit(account);
+      if (found.length === 0) throw unknownAccount(account);
+    }
+    return found.map((row) => ({
+      secret: keyRing.decrypt(row.secret, context({ account: row.account, row: row.id })),
+      validUntil: row.validUntil,
+    }));
+  }
+
+  return {
+    list,
+    current: async (account) => (await list(account)).map(({ secret }) => secret),
     async rotate(account) {
       if (!isUuid(account)) throw unknownAccount(account);
       const made = fresh(account);

@@ -135,6 +135,12 @@ export interface JobView {
   manifest_masked: string | null;
 }
 
+export interface SigningSecret {
+  secret: string;
+  /** Until when it signs; null: until it is replaced. */
+  valid_until: string | null;
+}
+
 export interface Execution {
   kind: "execution";
   id: string;

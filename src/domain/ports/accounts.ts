@@ -82,9 +82,17 @@ export interface SmtpSettingsStore {
   delete(account: string): Promise<void>;
 }
 
+export interface SigningSecret {
+  secret: string;
+  /** Until when it signs; null: until it is replaced. */
+  validUntil: Instant | null;
+}
+
 export interface SigningSecrets {
   /** Newest first; all of them sign. Made on first use. Each `whsec_` + base64. */
   current(account: string): Promise<string[]>;
+  /** The same, with the ends of those that were replaced. */
+  list(account: string): Promise<SigningSecret[]>;
   /** A new one signs within a second; the old one goes on signing until `oldValidUntil`. Null: there was none. */
   rotate(account: string): Promise<{ secret: string; oldValidUntil: Instant | null }>;
 }

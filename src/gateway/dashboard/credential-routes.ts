@@ -70,7 +70,11 @@ export function credentialRoutes(options: CredentialRouteOptions) {
     },
 
     async getSigningSecret({ account }: DashboardRequest): Promise<ApiAnswer> {
-      return { status: 200, body: { secrets: await signingSecrets.current(account) } };
+      const secrets = (await signingSecrets.list(account)).map(({ secret, validUntil }) => ({
+        secret,
+        valid_until: validUntil === null ? null : isoUtc(validUntil),
+      }));
+      return { status: 200, body: { secrets } };
     },
 
     async rotateSigningSecret({ account }: DashboardRequest): Promise<ApiAnswer> {

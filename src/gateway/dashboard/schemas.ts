@@ -304,7 +304,13 @@ export const otpAnswer = Type.Object({
 });
 
 export const signingSecretAnswer = Type.Object({
-  secrets: Type.Array(Type.String(), { description: "Newest first; all of them sign." }),
+  secrets: Type.Array(
+    Type.Object({
+      secret: Type.String(),
+      valid_until: maybe("Until when it signs; null: until it is replaced. ISO 8601, UTC."),
+    }),
+    { description: "Newest first; all of them sign." },
+  ),
 });
 export const rotateAnswer = Type.Object({
   secret: Type.String(),

@@ -142,4 +142,21 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await expect.poll(() => code(page, key.shown).innerText()).toMatch(/^svc_live_/);
     await context.close();
   });
+
+  test("until when old signing secrets sign is told after a reload, too", async () => {
+    const { context, page } = await stage.openPage("signing-secret");
+    const rotate = async (secrets: number) => {
+      await button(page, "Rotate the secret").click();
+      await dialog(page).getByRole("button", { name: "Rotate" }).click();
+      await page.getByText(`${secrets} secrets sign at the moment`).waitFor();
+      await dialog(page).waitFor({ state: "detached" });
+      return page.getByText("secrets sign at the moment").innerText();
+    };
+    const said = await rotate(2);
+    expect(said).toMatch(/the newest first\. The old one signs until .*\d\d:\d\d.*\.$/);
+    await page.reload();
+    await page.getByText(said, { exact: true }).waitFor();
+    expect(await rotate(3)).toMatch(/The old ones sign until .*\d\d:\d\d.*; .*\d\d:\d\d.*\.$/);
+    await context.close();
+  });
 });

@@ -588,8 +588,11 @@ test("passcodes are counted by how they ended", async () => {
 });
 
 test("the signing secret is shown and rotated", async () => {
-  const before = (await owner.get("/signing-secret")).json["secrets"] as string[];
-  const rotated = await owner.post("/signing-secret/rotate");
-  const after = (await owner.get("/signing-secret")).json["secrets"] as string[];
-  expect(after).toEqual([rotated.json["secret"], ...before]);
+  const before = (await owner.get("/signing-secret")).json["secrets"] as { secret: string }[];
+  expect(before).toEqual([{ secret: expect.stringMatching(/^whsec_/), valid_until: null }]);
+  const { secret, old_valid_until: end } = (await owner.post("/signing-secret/rotate")).json;
+  expect((await owner.get("/signing-secret")).json["secrets"]).toEqual([
+    { secret, valid_until: null },
+    { secret: before[0]?.secret, valid_until: end },
+  ]);
 });

@@ -263,6 +263,10 @@ describe("signing secrets", () => {
     const [old] = await store.current(account);
     const { secret, oldValidUntil } = await store.rotate(account);
     expect(await store.current(account)).toEqual([secret, old]);
+    expect(await store.list(account)).toEqual([
+      { secret, validUntil: null },
+      { secret: old, validUntil: oldValidUntil },
+    ]);
     const { rows } = await pool.query<{ now: number }>("select now() as now");
     expect(Math.abs((oldValidUntil ?? 0) - (rows[0]?.now ?? 0) - 86_400_000)).toBeLessThan(10_000);
     await pool.query(

@@ -1,11 +1,13 @@
-import { Button, Card, Stack, Tabs, Text, Title } from "@mantine/core";
+import { Button, Card, Group, Stack, Tabs, Text, Title } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { get, post } from "../api.ts";
+import type { SigningSecret } from "../api-types.ts";
 import { Confirm } from "../components/confirm.tsx";
 import { Code, Copy } from "../components/copy.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { ShowButton } from "../components/show-button.tsx";
 import { useLoaded } from "../loaded.ts";
 import { formatTime } from "../time.ts";
 import { SNIPPETS } from "./verification-snippets.ts";
@@ -15,13 +17,12 @@ const SECRET = ["signing-secret"];
 export function SigningSecretPage() {
   const [shown, setShown] = useState(false);
   const [rotating, setRotating] = useState(false);
-  const [until, setUntil] = useState<string>();
   const client = useQueryClient();
   const secret = useLoaded({
     queryKey: SECRET,
-    queryFn: async () => (await get<{ secrets: string[] }>("/signing-secret")).secrets,
+    queryFn: async () => (await get<{ secrets: SigningSecret[] }>("/signing-secret")).secrets,
   });
-  const newest = secret.data?.[0] ?? "";
+  const [newest, ...old] = secret.data ?? [];
   return (
     <Page
       title="Webhook signing"
@@ -39,33 +40,25 @@ export function SigningSecretPage() {
     >
       {secret.isPending && <Waiting rows={3} />}
       {secret.error && <Problem error={secret.error} retry={() => secret.refetch()} />}
-      {secret.data && (
+      {newest && (
         <Card withBorder className="panel">
           <Stack gap="sm">
             <Title order={2} size="h5">
               Signing secret
             </Title>
             <pre className="code wrap" role="region" aria-label="Signing secret" tabIndex={0}>
-              {shown ? secret.data.join("\n") : "whsec_••••••••••••••••••••••••••••••••"}
+              {shown
+                ? [newest, ...old].map((each) => each.secret).join("\n")
+                : "whsec_••••••••••••••••••••••••••••••••"}
             </pre>
-            <div>
-              <Button
-                size="xs"
-                variant="default"
-                mr="xs"
-                onClick={() => {
-                  setShown(!shown);
-                }}
-              >
-                {shown ? "Hide" : "Show"}
-              </Button>
-              <Copy value={newest} label="Copy the secret" />
-            </div>
-            {secret.data.length > 1 && (
+            <Group gap="xs">
+              <ShowButton of="the secret" shown={shown} show={setShown} />
+              <Copy value={newest.secret} label="Copy the secret" />
+            </Group>
+            {old.length > 0 && (
               <Text size="sm" c="dimmed">
-                {secret.data.length} secrets sign at the moment
-                {until === undefined ? "" : `; the old one until ${formatTime(until)}`}. The newest
-                is the first.
+                {old.length + 1} secrets sign at the moment, the newest first. The old{" "}
+                {old.length === 1 ? "one signs" : "ones sign"} until {ends(old)}.
               </Text>
             )}
           </Stack>
@@ -98,8 +91,7 @@ export function SigningSecretPage() {
           setRotating(false);
         }}
         run={async () => {
-          const answer = await post<{ old_valid_until: string }>("/signing-secret/rotate");
-          setUntil(answer.old_valid_until);
+          await post("/signing-secret/rotate");
           setShown(true);
           await client.invalidateQueries({ queryKey: SECRET });
         }}
@@ -111,4 +103,10 @@ export function SigningSecretPage() {
       </Confirm>
     </Page>
   );
+}
+
+function ends(secrets: readonly SigningSecret[]): string {
+  return secrets
+    .flatMap(({ valid_until: end }) => (end === null ? [] : [formatTime(end)]))
+    .join("; ");
 }

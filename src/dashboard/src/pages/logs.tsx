@@ -13,11 +13,13 @@ import { Status } from "../components/status.tsx";
 import { TableCard } from "../components/table-card.tsx";
 import { useFilters } from "../filters.ts";
 import { useLoaded } from "../loaded.ts";
+import { useSession } from "../session.ts";
 
 const PAGE_SIZE = 25;
 const KINDS: Record<string, string> = { email: "Email", otp: "Passcode", job: "Job" };
 
 export function LogsPage() {
+  const owner = useSession().user.role === "owner";
   const filters = useFilters("to");
   const { page, change, settled: to } = filters;
   const [status, kind] = [filters.of("status"), filters.of("kind")];
@@ -44,13 +46,17 @@ export function LogsPage() {
           icon={<IconMailForward />}
           title="No email yet"
           action={
-            <Button component={Link} to="/api-keys">
-              Get an API key
-            </Button>
+            owner && (
+              <Button component={Link} to="/api-keys">
+                Get an API key
+              </Button>
+            )
           }
         >
-          Send a first one with POST /send; the page that shows a new API key has the command ready
-          to paste. What your SMTP server says to each email is kept here.
+          {owner
+            ? "Send a first one with POST /send; the page that shows a new API key has the command ready to paste."
+            : "Send a first one with POST /send and an API key, which an owner creates."}{" "}
+          What your SMTP server says to each email is kept here.
         </Empty>
       ) : (
         <Stack gap="sm">

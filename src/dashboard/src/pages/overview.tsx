@@ -246,10 +246,24 @@ function Trouble({ data }: { data: Overview }) {
   );
 }
 
+interface Step {
+  done: boolean;
+  text: string;
+  to: string;
+  /** Members may not do it. */
+  owners?: true;
+}
+
 function FirstSteps({ steps }: { steps: Overview["first_steps"] }) {
-  const all = [
-    { done: steps.smtp, text: "Enter the SMTP server to send through", to: "/smtp" },
-    { done: steps.api_key_used, text: "Create an API key and use it", to: "/api-keys" },
+  const { role } = useSession().user;
+  const all: Step[] = [
+    { done: steps.smtp, text: "Enter the SMTP server to send through", to: "/smtp", owners: true },
+    {
+      done: steps.api_key_used,
+      text: "Create an API key and use it",
+      to: "/api-keys",
+      owners: true,
+    },
     { done: steps.mail_sent, text: "Send a first email", to: "/logs" },
     { done: steps.job_created, text: "Create a scheduled job", to: "/jobs/new" },
   ];
@@ -261,7 +275,7 @@ function FirstSteps({ steps }: { steps: Overview["first_steps"] }) {
         First steps · {all.length - left} of {all.length} done
       </Title>
       <List spacing={6} listStyleType="none" center withPadding={false}>
-        {all.map(({ done, text, to }) => (
+        {all.map(({ done, text, to, owners }) => (
           <List.Item
             key={to}
             icon={
@@ -280,6 +294,8 @@ function FirstSteps({ steps }: { steps: Overview["first_steps"] }) {
               <Text size="sm" c="dimmed" td="line-through" aria-label={`${text}: done`}>
                 {text}
               </Text>
+            ) : owners && role !== "owner" ? (
+              <Text size="sm">{text} (an owner does this)</Text>
             ) : (
               <ToPage to={to}>{text}</ToPage>
             )}

@@ -38,7 +38,11 @@ export function createAccounts({
   }
   return {
     async create({ name, namespace, namespaceUid }) {
-      const findings = [...nameFindings(name), ...namespaceFindings(namespace, namespaceUid)];
+      const findings = [
+        ...nameFindings(name),
+        ...spaceFindings(name),
+        ...namespaceFindings(namespace, namespaceUid),
+      ];
       if (findings.length > 0) throw new InvalidInput(findings);
       return refusingTaken({ name, namespace }, async () => {
         const { rows } = await pool.query<Account>(
@@ -165,6 +169,16 @@ export function nameFindings(name: string): Finding[] {
   const message =
     'must be 1 to 64 letters, digits, spaces, ".", "_" or "-", with a letter or digit at both ends';
   return [{ field: "name", message }];
+}
+
+/**
+ * HTML shows two spaces as one, and whoever deletes the account types its name. Only for new accounts: an installation
+ * whose first account has such a name must go on starting.
+ */
+function spaceFindings(name: string): Finding[] {
+  return name.includes("  ")
+    ? [{ field: "name", message: "must not have two spaces in a row" }]
+    : [];
 }
 
 function namespaceFindings(namespace: string | undefined, uid: string | undefined): Finding[] {

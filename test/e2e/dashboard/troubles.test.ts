@@ -554,6 +554,24 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await context.close();
   });
 
+  test("an account is deleted by the name that is shown, also if it has two spaces in a row", async () => {
+    const { context, page } = await open("");
+    await page.route("**/dashboard/api/session", async (route) => {
+      const response = await route.fetch();
+      const session = (await response.json()) as { account: object };
+      const account = { ...session.account, name: "Two  spaces" };
+      await route.fulfill({ json: { ...session, account } });
+    });
+    await page.goto("/dashboard/settings");
+    await button(page, "Delete this account").click();
+    const label = dialog(page).getByText("Type the account's name:");
+    const shown = (await label.innerText()).split(": ")[1] ?? "";
+    await dialog(page).getByLabel("Type the account's name:").fill(shown);
+    await dialog(page).locator("input[type=password]").fill("not the password");
+    expect(await button(page, "Delete for ever").isEnabled()).toBe(true);
+    await context.close();
+  });
+
   test("what there is to choose from is not broken where there is room", async () => {
     const { context, page } = await open("", { width: 360, height: 740 });
     const lines = await page.evaluate(`(() => {

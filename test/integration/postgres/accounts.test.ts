@@ -61,6 +61,8 @@ describe("accounts", () => {
     { name: "a\n" },
     { name: "a/b" },
     { name: "x".repeat(65) },
+    // HTML shows one space: nobody could tell which name to type.
+    { name: "a  b" },
   ])("refuses the name $name", async ({ name }) => {
     expect(await findings(createAccounts({ pool }).create({ name }))).toEqual(["name"]);
   });

@@ -54,6 +54,17 @@ test("the first account and its user, once in a database's life", async () => {
   expect(await made()).toEqual({ accounts: [["default", null]], users });
 });
 
+test("a name with two spaces in a row is refused, but not if the account has it already", async () => {
+  const first = { ...FIRST, bootstrapAccount: "two  spaces" };
+  await expect(start(first)).rejects.toThrow(
+    "CARILLON_BOOTSTRAP_ACCOUNT: must not have two spaces in a row",
+  );
+  await pool.query("insert into accounts (name) values ($1)", [first.bootstrapAccount]);
+  expect(await start(first)).toEqual([
+    "Created the user ada@example.com of the account two  spaces",
+  ]);
+});
+
 test("a try that died half-way is finished", async () => {
   await createAccounts({ pool }).create({ name: "default" });
   expect(await start(FIRST)).toEqual(["Created the user ada@example.com of the account default"]);

@@ -63,14 +63,13 @@ export function createJobList(dependencies: JobListDependencies): {
    * others, and its jobs must not be taken for deleted ones. Throws when nothing at all can be listed.
    */
   async function listAll(limit: number, continuation: string | undefined): Promise<JobPage> {
-    const state = continuation === undefined ? undefined : decodePosition(continuation);
-    const scope = Number(state?.get("scope") ?? 0);
-    const positions = new Map(state);
-    positions.delete("scope");
-    positions.delete("continue");
+    const { scope, positions, more } =
+      continuation === undefined
+        ? { scope: 0, positions: new Map<string, string>() }
+        : parseToken(continuation);
     const namespace = scopes[scope];
     if (continuation === undefined) listedUnder = await accountNamespaces.revision();
-    const found = await listScope(namespace, limit, state?.get("continue"));
+    const found = await listScope(namespace, limit, more);
     const key = namespace ?? "";
     if ("unlisted" in found) {
       positions.set(key, found.unlisted);
@@ -102,11 +101,26 @@ export function createJobList(dependencies: JobListDependencies): {
   ): Pick<JobPage, "position" | "continue"> {
     const position = encodePosition(positions);
     if (more === "" && scope + 1 >= scopes.length) return { position };
-    const next = new Map(positions);
-    next.set("scope", String(more === "" ? scope + 1 : scope));
-    if (more !== "") next.set("continue", more);
-    return { position, continue: encodePosition(next) };
+    // Beside the positions, not among them: a namespace may have any of these names.
+    const token = new URLSearchParams({ scope: String(more === "" ? scope + 1 : scope), position });
+    if (more !== "") token.set("more", more);
+    return { position, continue: token.toString() };
   }
 
   return { list: listAll, listedUnder: () => listedUnder };
+}
+
+/** What `onward` wrote. */
+function parseToken(token: string): {
+  scope: number;
+  positions: Map<string, string>;
+  more?: string;
+} {
+  const state = new URLSearchParams(token);
+  const more = state.get("more");
+  return {
+    scope: Number(state.get("scope")),
+    positions: decodePosition(state.get("position") ?? ""),
+    ...(more !== null && { more }),
+  };
 }

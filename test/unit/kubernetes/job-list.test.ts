@@ -69,6 +69,23 @@ test("a watch begins where the first page was read: what changed behind it comes
   expect(positions).toEqual(["a=10", "a=10", "a=10&b=20", "a=10&b=20"]);
 });
 
+test("namespaces may have any name, those of a page's own marks included", async () => {
+  const { pages } = await pagesOf(["continue", "more", "scope"], async (scope, _, continuation) => {
+    const { items } = holding(`${scope}-${continuation ?? "first"}`);
+    const more = continuation === undefined && { continue: "next" };
+    return { metadata: { resourceVersion: `${scope?.length}`, ...more }, items };
+  });
+  expect(pages.flatMap(({ jobs }) => jobs.map(({ uid }) => uid))).toEqual([
+    "continue-first",
+    "continue-next",
+    "more-first",
+    "more-next",
+    "scope-first",
+    "scope-next",
+  ]);
+  expect(pages.at(-1)?.position).toBe("continue=8&more=4&scope=5");
+});
+
 test("a watch follows the bindings under which the first page was read", async () => {
   let bindings = 0;
   const jobs = createJobList({

@@ -127,7 +127,7 @@ export const ERROR_CODES = {
   dependency_unavailable: {
     status: 503,
     meaning:
-      "A dependency (PostgreSQL, the Kubernetes API, the OpenID provider) does not answer or denies access, or the scheduler has not seen the job yet; see `Retry-After`.",
+      "A dependency (PostgreSQL, the Kubernetes API, the OpenID provider) does not answer or denies access, or the scheduler has not seen the job yet, or the account is moving; see `Retry-After`.",
   },
   sent_not_logged: {
     status: 503,

@@ -1,14 +1,12 @@
 import { LRUCache } from "lru-cache";
 import { byCreation, type Job } from "../domain/job.ts";
 import { withoutBulk } from "../domain/oversize.ts";
-import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Monotonic, Random } from "../domain/ports/clock.ts";
 import { JOBS_PER_PAGE, type JobPage } from "../domain/ports/job-store.ts";
 import type { ResourceList } from "./list-resources.ts";
 import { jobFromResource } from "./scheduled-job.ts";
 
 export interface AccountListDependencies {
-  accountNamespaces: AccountNamespaces;
   monotonic: Monotonic;
   random: Random;
   /** One page as the API server gives it. */
@@ -17,6 +15,15 @@ export interface AccountListDependencies {
     limit: number,
     continuation: string | undefined,
   ) => Promise<ResourceList>;
+}
+
+interface AccountPage {
+  account: string;
+  /** Undefined: it is bound to none. */
+  namespace: string | undefined;
+  limit: number;
+  /** Token of the page before; undefined: the first one. */
+  continue: string | undefined;
 }
 
 /** Between two pages of one reader. A slower reader only costs another read of the namespace. */
@@ -34,8 +41,8 @@ const JOB_BYTES = 1_000;
  */
 export function createAccountList(
   dependencies: AccountListDependencies,
-): (account: string, limit: number, continuation: string | undefined) => Promise<JobPage> {
-  const { accountNamespaces, listPage, monotonic, random } = dependencies;
+): (asked: AccountPage) => Promise<JobPage> {
+  const { listPage, monotonic, random } = dependencies;
   const kept = new LRUCache<string, Snapshot>({
     maxSize: MAX_KEPT_BYTES,
     sizeCalculation: ({ bytes }) => Math.min(MAX_KEPT_BYTES, bytes),
@@ -68,8 +75,7 @@ export function createAccountList(
     return { jobs, position, bytes };
   }
 
-  return async (account, limit, continuation) => {
-    const namespace = await accountNamespaces.namespaceOf(account);
+  return async ({ account, namespace, limit, continue: continuation }) => {
     if (namespace === undefined) return { jobs: [], position: "" };
     // Lists of readers who did not come back for the rest.
     kept.purgeStale();

@@ -3,8 +3,10 @@ import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Accounts } from "../domain/ports/accounts.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
+import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { namespaceUid } from "./namespace-uid.ts";
+import { createGroupCommit } from "../waiting/group-commit.ts";
 import { pause } from "../waiting/pause.ts";
 import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
 import { untilAborted } from "../waiting/until-aborted.ts";
@@ -21,7 +23,7 @@ const AT_ONCE = 16;
  * who may only write in the namespace. Cached, because every event of a watch asks.
  */
 export function createAccountNamespaces(dependencies: {
-  accounts: Pick<Accounts, "byNamespace" | "get" | "list">;
+  accounts: Pick<Accounts, "bindings" | "byNamespace" | "get" | "list">;
   client: KubernetesClient;
   monotonic: Monotonic;
   timers: Timers;
@@ -56,6 +58,20 @@ export function createAccountNamespaces(dependencies: {
       }
     },
   });
+  /** The namespace that the account is bound to, unless another is there now. */
+  async function present(
+    account: string,
+    namespace: string,
+    bound: string | null,
+  ): Promise<string | undefined> {
+    const uid = await namespaceUid(client, namespace);
+    if (uid === undefined) return undefined;
+    // Bound by name alone: `byNamespace` binds the account to the incarnation that is there now.
+    const here =
+      bound === null ? (await accounts.byNamespace(namespace, uid))?.id === account : bound === uid;
+    return here ? namespace : undefined;
+  }
+
   const namespaceByAccount = new LRUCache<string, { namespace: string | undefined }>({
     ...fresh,
     async fetchMethod(key) {
@@ -63,15 +79,26 @@ export function createAccountNamespaces(dependencies: {
       const account = await accounts.get(id);
       if (!account || account.deletedAt !== null || account.namespace === null)
         return { namespace: undefined };
-      const uid = await namespaceUid(client, account.namespace);
-      if (uid === undefined) return { namespace: undefined };
-      // Bound by name alone: `byNamespace` binds the account to the incarnation that is there now.
-      const bound =
-        account.namespaceUid === null
-          ? (await accounts.byNamespace(account.namespace, uid))?.id === id
-          : account.namespaceUid === uid;
-      return { namespace: bound ? account.namespace : undefined };
+      return { namespace: await present(id, account.namespace, account.namespaceUid) };
     },
+  });
+
+  /** Those who come while others are answered share the next look. */
+  const bindings = createGroupCommit<string, { namespace: string | undefined; leaving: boolean }>({
+    async commit(ids) {
+      const bound = await accounts.bindings([...new Set(ids)]);
+      const found = await Promise.all(
+        bound.map(async ({ account, namespace, namespaceUid: uid, leaving }) => {
+          const answer = { namespace: await present(account, namespace, uid), leaving };
+          return [account, answer] as const;
+        }),
+      );
+      const answers = new Map(found);
+      return ids.map((id) => answers.get(id) ?? { namespace: undefined, leaving: false });
+    },
+    maxRows: AT_ONCE,
+    // One namespace that may not be looked at must not stop the others.
+    isRowFault: (error) => error instanceof ApiError,
   });
 
   /** A digest of all bindings. They are in PostgreSQL only, so that one statement reads all of them. */
@@ -114,6 +141,7 @@ export function createAccountNamespaces(dependencies: {
       const key = `${epoch}.${forgottenAt.get(namespace) ?? 0}/${namespace}`;
       return (await accountByNamespace.forceFetch(key)).account;
     },
+    bindingOf: (account) => bindings.submit(account),
     async namespaceOf(account) {
       const key = `${epoch}.${forgets}/${account}`;
       return (await namespaceByAccount.forceFetch(key)).namespace;

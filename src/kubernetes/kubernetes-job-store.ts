@@ -1,26 +1,24 @@
 import { isDeepStrictEqual } from "node:util";
 import { canonicalJson } from "../domain/exact-json.ts";
-import { InvalidInput } from "../domain/findings.ts";
 import type { Job } from "../domain/job.ts";
 import { isResourceName } from "../domain/kubernetes-name.ts";
 import {
-  JobExists,
   JobNotFound,
   JobOwned,
   VersionConflict,
   type JobStore,
 } from "../domain/ports/job-store.ts";
 import { createAccountList } from "./account-list.ts";
-import { ApiError, isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
+import { isConflict, isNotFound } from "./api-error.ts";
+import { FIELD_MANAGER, createResource, takeBack } from "./create-resource.ts";
 import { deleteResource } from "./delete-resource.ts";
+import { createInNamespace } from "./in-namespace.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { createJobList } from "./job-list.ts";
 import { createJobWatch, type JobWatchDependencies } from "./job-watch.ts";
-import { definitionMissing, listResources } from "./list-resources.ts";
-import { MANAGED_BY, MANAGED_BY_LABEL, isMadeByRest, resourceOwner } from "./resource-owner.ts";
+import { listResources } from "./list-resources.ts";
+import { isMadeByRest, resourceOwner } from "./resource-owner.ts";
 import {
-  API_VERSION,
-  KIND,
   PLURAL,
   jobFromResource,
   specFromResource,
@@ -44,8 +42,6 @@ interface JobResource {
   account: string;
 }
 
-/** The name under which managedFields show what REST wrote. */
-const FIELD_MANAGER = "carillon-gateway";
 /** Status writes of the leader get in between a read and a write; so many of them in a row are no accident. */
 const MAX_CONFLICTS = 8;
 
@@ -55,6 +51,7 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
   const scopes = scopesOf(dependencies.namespaces);
   const listPage = (scope: Scope, limit: number, continuation: string | undefined) =>
     listResources(client, scope, { limit, continue: continuation });
+  const inNamespace = createInNamespace(accountNamespaces);
   const listAccount = createAccountList({ ...dependencies, listPage });
   const jobList = createJobList({ ...dependencies, scopes, listPage });
   const watchJobs = createJobWatch({
@@ -78,7 +75,10 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
     }
   }
 
-  /** This incarnation as it is now, with its namespace; undefined when it is gone. */
+  /**
+   * This incarnation as it is now, with its namespace; undefined when it is gone. For the namespace the cache will do:
+   * the job was read as the account's, which stays while it has jobs, and the uid is that of no job elsewhere.
+   */
   async function readAgain(job: Job): Promise<JobResource | undefined> {
     const { account } = job;
     const namespace = account === null ? undefined : await accountNamespaces.namespaceOf(account);
@@ -98,44 +98,32 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
 
   return {
     async create({ account, id, spec }) {
-      const namespace = await accountNamespaces.namespaceOf(account);
-      if (namespace === undefined) throw noNamespace();
-      try {
-        const created = await client.call<ScheduledJob>({
-          verb: "create",
-          resource: PLURAL,
-          path: jobsPath(namespace),
-          query: { fieldManager: FIELD_MANAGER, fieldValidation: "Strict" },
-          body: {
-            apiVersion: API_VERSION,
-            kind: KIND,
-            metadata: { name: id, namespace, labels: { [MANAGED_BY_LABEL]: MANAGED_BY } },
-            spec: specToResource(spec),
-          },
-        });
-        return jobFromResource(created, account);
-      } catch (error) {
-        if (isAlreadyExists(error))
-          throw new JobExists(`a job ${id} exists already`, { cause: error });
-        if (isNotFound(error) && error.status === undefined)
-          throw definitionMissing(error, `create ${jobsPath(namespace)}`);
-        if (isNotFound(error) || isTerminating(error)) throw noNamespace();
-        throw invalidInput(error) ?? error;
-      }
+      const { created, refused } = await inNamespace(
+        account,
+        (namespace) => createResource(client, namespace, { id, spec }),
+        async ({ created: unwanted }) => {
+          if (unwanted) await takeBack(client, unwanted);
+        },
+      );
+      if (refused) throw refused;
+      return jobFromResource(created, account);
     },
 
     async get(account, id) {
-      const namespace = await accountNamespaces.namespaceOf(account);
       // An id is a path segment: one that no resource can have is simply not there.
-      if (namespace === undefined || !isResourceName(id)) return undefined;
-      const resource = await readResource(namespace, id);
+      if (!isResourceName(id)) return undefined;
+      const resource = await inNamespace(account, async (namespace) =>
+        namespace === undefined ? undefined : readResource(namespace, id),
+      );
       return resource && jobFromResource(resource, account);
     },
 
     async list({ account, limit, continue: continuation }) {
       return account === undefined
         ? jobList.list(limit, continuation)
-        : listAccount(account, limit, continuation);
+        : inNamespace(account, (namespace) =>
+            listAccount({ account, namespace, limit, continue: continuation }),
+          );
     },
 
     async update(job, spec) {
@@ -234,21 +222,4 @@ function withChanges(stored: Fields, before: Fields, next: Fields): Record<strin
 
 function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null;
-}
-
-function isTerminating(error: unknown): boolean {
-  return (
-    error instanceof ApiError &&
-    (error.status?.details?.causes ?? []).some((cause) => cause.reason === "NamespaceTerminating")
-  );
-}
-
-function noNamespace(): InvalidInput {
-  return new InvalidInput([
-    {
-      field: "",
-      message:
-        "the account is bound to no existing namespace, so it cannot hold jobs: bind one with `carillon admin account bind`",
-    },
-  ]);
 }

@@ -2,7 +2,7 @@ import { MAX_RETENTION_DAYS, type Account } from "../domain/account.ts";
 import { findZone } from "../domain/cron/zone.ts";
 import { InvalidInput, type Finding } from "../domain/findings.ts";
 import { isNamespaceName } from "../domain/kubernetes-name.ts";
-import type { Accounts } from "../domain/ports/accounts.ts";
+import type { Accounts, NamespaceBinding } from "../domain/ports/accounts.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { administratorsKept } from "./users.ts";
 import { unknownAccount } from "./unknown-account.ts";
@@ -11,6 +11,11 @@ import { isUuid } from "./uuid.ts";
 const COLUMNS = `id, name, namespace, namespace_uid as "namespaceUid",
   retention_days as "retentionDays", time_zone as "timeZone",
   created_at as "createdAt", deleted_at as "deletedAt"`;
+
+/** A look at the namespace that an account would leave takes no longer, or the account stays. */
+const LEAVING = "1 minute";
+/** Longer than LEAVING by more than any statement takes: then whoever left the mark has died or given up. */
+const LEFT_BEHIND = "2 minutes";
 
 export const ACCOUNT_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,62}[A-Za-z0-9])?$/;
 
@@ -36,6 +41,27 @@ export function createAccounts({
     const { rows } = await pool.query<Account>(`select ${COLUMNS} from accounts ${where}`, values);
     return rows[0];
   }
+
+  /** Before the look for jobs, and seen by all whose statements begin after it. */
+  async function markLeaving({ id, namespace, namespaceUid }: Account): Promise<string> {
+    const { rows } = await pool.query<{ leaving: string }>(
+      `update accounts set leaving = uuidv7()
+       where id = $1 and deleted_at is null and namespace = $2
+         and namespace_uid is not distinct from $3
+       returning leaving`,
+      [id, namespace, namespaceUid],
+    );
+    if (rows[0] === undefined) throw movedMeanwhile();
+    return rows[0].leaving;
+  }
+
+  async function removeMark(id: string, mark: string): Promise<void> {
+    await pool.query("update accounts set leaving = null where id = $1 and leaving = $2", [
+      id,
+      mark,
+    ]);
+  }
+
   return {
     async create({ name, namespace, namespaceUid }) {
       const findings = [
@@ -78,26 +104,48 @@ export function createAccounts({
       );
       return rows[0];
     },
+    async bindings(ids) {
+      const { rows } = await pool.query<NamespaceBinding>({
+        name: "accounts_bindings",
+        text: `select id as account, namespace, namespace_uid as "namespaceUid",
+            coalesce(uuid_extract_timestamp(leaving) > now() - $2::interval, false) as leaving
+          from accounts
+          where id = any($1::uuid[]) and deleted_at is null and namespace is not null`,
+        values: [ids.filter(isUuid), LEFT_BEHIND],
+      });
+      return rows;
+    },
     async bind(id, namespace, namespaceUid) {
       const findings = namespaceFindings(namespace, namespaceUid);
       if (findings.length > 0) throw new InvalidInput(findings);
       if (!isUuid(id)) throw unknownAccount(id);
       const before = await findOne("where id = $1 and deleted_at is null", [id]);
       if (before === undefined) throw unknownAccount(id);
+      const { namespace: from, namespaceUid: fromUid } = before;
       // Not for the same name: an earlier incarnation of a namespace has no jobs left.
-      if (before.namespace !== null && before.namespace !== namespace)
-        await onLeave?.(before.namespace, before.namespaceUid);
-      return refusingTaken({ namespace }, async () => {
-        // Only if the account is still bound to the namespace that was checked: somebody else may have moved it.
-        const { rows } = await pool.query<Account>(
-          `update accounts set namespace = $2, namespace_uid = nullif($3, '')
-           where id = $1 and deleted_at is null and namespace is not distinct from $4
-           returning ${COLUMNS}`,
-          [id, namespace, namespaceUid, before.namespace],
-        );
-        if (rows[0] === undefined) throw movedMeanwhile();
-        return rows[0];
-      });
+      const leaves = from !== null && from !== namespace && onLeave !== undefined;
+      const mark = leaves ? await markLeaving(before) : null;
+      try {
+        if (leaves) await onLeave(from, fromUid);
+        return await refusingTaken({ namespace }, async () => {
+          // Only if the account is still bound to the namespace that was checked: somebody else may have moved it. And
+          // only under the mark that the check was made under: without it, jobs may have been made since.
+          const { rows } = await pool.query<Account>(
+            `update accounts set namespace = $2, namespace_uid = nullif($3, ''), leaving = null
+             where id = $1 and deleted_at is null and namespace is not distinct from $4
+               and ($5::uuid is null or leaving = $5
+                 and uuid_extract_timestamp(leaving) > now() - $6::interval)
+             returning ${COLUMNS}`,
+            [id, namespace, namespaceUid, from, mark, LEAVING],
+          );
+          if (rows[0] === undefined) throw movedMeanwhile();
+          return rows[0];
+        });
+      } catch (error) {
+        // A mark that stays counts no more after some time.
+        if (mark !== null) await removeMark(id, mark).catch(() => undefined);
+        throw error;
+      }
     },
     async update(id, change) {
       const findings = changeFindings(change);
@@ -243,6 +291,10 @@ function expectRow<T>(rows: readonly T[]): T {
 
 function movedMeanwhile(): InvalidInput {
   return new InvalidInput([
-    { field: "account", message: "was bound or deleted by somebody else at the same time" },
+    {
+      field: "account",
+      message:
+        "was bound or deleted by somebody else at the same time, or its namespace could not be looked at within a minute: try again",
+    },
   ]);
 }

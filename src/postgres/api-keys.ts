@@ -4,7 +4,7 @@ import { InvalidInput } from "../domain/findings.ts";
 import type { ApiKeys } from "../domain/ports/accounts.ts";
 import { hashOf } from "./bearer-token.ts";
 import type { Pace } from "../waiting/pace.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { createGroupCommit } from "../waiting/group-commit.ts";
 import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";
 import type { Pool } from "./pool.ts";

@@ -3,7 +3,7 @@ import type { GoneJob } from "../domain/ports/run-ledger.ts";
 import { compileSchedule } from "../domain/schedule.ts";
 import { byKey } from "./by-key.ts";
 import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
-import { createGroupCommit, type GroupCommit } from "./group-commit.ts";
+import { createGroupCommit, type GroupCommit } from "../waiting/group-commit.ts";
 import { transaction, type Pool } from "./pool.ts";
 
 /**

@@ -9,7 +9,7 @@ import { LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import { ensureEmailLogMonths } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { createGroupCommit } from "../waiting/group-commit.ts";
 import { lacksPartition } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { plainArray } from "./rows.ts";

@@ -8,7 +8,7 @@ import {
   VersionConflict,
   type JobStore,
 } from "../domain/ports/job-store.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { createGroupCommit } from "../waiting/group-commit.ts";
 import { POSITION, positionOf, positionText, type PositionRow } from "./job-position.ts";
 import { watchJobs } from "./job-watch.ts";
 import { jobOf, type JobRow } from "./job-row.ts";

@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { InvalidInput } from "../domain/findings.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { SigningSecret, SigningSecrets } from "../domain/ports/accounts.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { createGroupCommit } from "../waiting/group-commit.ts";
 import { sealContext, type KeyRing } from "./key-ring.ts";
 import { unknownAccount } from "./unknown-account.ts";
 import { isUuid } from "./uuid.ts";

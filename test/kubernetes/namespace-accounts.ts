@@ -5,6 +5,10 @@ export function namespaceAccounts(bound: Iterable<string>): AccountNamespaces & 
   bind(namespace: string): string;
 } {
   const namespaces = new Set(bound);
+  const namespaceOf = (account: string) => {
+    const namespace = account.replace(/^account-of-/, "");
+    return namespaces.has(namespace) ? namespace : undefined;
+  };
   return {
     bind(namespace) {
       namespaces.add(namespace);
@@ -17,9 +21,7 @@ export function namespaceAccounts(bound: Iterable<string>): AccountNamespaces & 
     async accountOf(namespace) {
       return namespaces.has(namespace) ? `account-of-${namespace}` : null;
     },
-    async namespaceOf(account) {
-      const namespace = account.replace(/^account-of-/, "");
-      return namespaces.has(namespace) ? namespace : undefined;
-    },
+    namespaceOf: async (account) => namespaceOf(account),
+    bindingOf: async (account) => ({ namespace: namespaceOf(account), leaving: false }),
   };
 }

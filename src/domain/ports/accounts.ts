@@ -8,9 +8,13 @@ export interface Accounts {
   get(id: string): Promise<Account | undefined>;
   /** The live account bound to this namespace incarnation. */
   byNamespace(namespace: string, uid: string): Promise<Account | undefined>;
+  /** The bindings of those of these accounts that are live and bound, as they are after the call. */
+  bindings(ids: readonly string[]): Promise<NamespaceBinding[]>;
   /**
    * Refuses (throws InvalidInput) a namespace that another live account holds. Moves only away from a
-   * namespace without jobs: throws NamespaceInUse, or what the look at the cluster throws.
+   * namespace without jobs: throws NamespaceInUse, or what the look at the cluster throws. From before that look until
+   * the move is made or given up, `bindings` says that the account is leaving. So whoever makes a job and then reads
+   * that it is not, has made it before the look, which finds it.
    */
   bind(id: string, namespace: string, namespaceUid: string): Promise<Account>;
   update(
@@ -134,6 +138,15 @@ export interface Users {
   setRole(account: string, id: string, role: UserRole, by: Actor): Promise<User | undefined>;
   /** False: the account has no such user. Throws LastOwner, AdministratorsOnly and LastAdministrator. */
   delete(account: string, id: string, by: Actor): Promise<boolean>;
+}
+
+export interface NamespaceBinding {
+  account: string;
+  namespace: string;
+  /** Null: bound by name alone, and not seen since. */
+  namespaceUid: string | null;
+  /** `bind` may be about to move it. */
+  leaving: boolean;
 }
 
 /** A user whose password was right, or who has none. */

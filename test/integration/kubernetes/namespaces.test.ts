@@ -470,6 +470,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         monotonic: () => now,
         timers: realTime.timers,
         accounts: {
+          bindings: async () => [],
           list: async () => [bound],
           get: async (id) => (id === bound.id ? bound : undefined),
           byNamespace: async (namespace, its) => {
@@ -496,6 +497,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       monotonic: () => now,
       timers: realTime.timers,
       accounts: {
+        bindings: async () => [],
         list: async () => bound,
         get: async () => account,
         byNamespace: async () => bound[0],
@@ -522,6 +524,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       // Changes of bindings are looked for every few seconds: faster here.
       timers: { after: (milliseconds, run) => realTime.timers.after(milliseconds / 100, run) },
       accounts: {
+        bindings: async () => [],
         list: async () => bound,
         get: async () => undefined,
         byNamespace: async () => undefined,
@@ -544,6 +547,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       monotonic: () => 1_000,
       timers: realTime.timers,
       accounts: {
+        bindings: async () => [],
         list: async () => [],
         get: async () => undefined,
         byNamespace: async (namespace) => {

@@ -22,6 +22,9 @@ afterAll(async () => {
   await database.drop();
 });
 
+const nothing = async () => undefined;
+const fail = () => Promise.reject(new Error("in use"));
+
 async function findings(work: Promise<unknown>): Promise<string[]> {
   const error = await work.then(
     () => undefined,
@@ -122,6 +125,37 @@ describe("accounts", () => {
     expect(seen.map((s) => s?.namespaceUid)).toEqual(
       ["u1", "u2", "u1"].map((uid) => (uid === bound ? uid : undefined)),
     );
+  });
+
+  test("are leaving from before the look at their namespace until they have moved or stay", async () => {
+    const { id } = await createAccounts({ pool }).create({ name: "leaver", namespace: "leaver-a" });
+    const bound = async () => {
+      const [binding, ...more] = await createAccounts({ pool }).bindings([id, randomUUID(), "no"]);
+      expect(more).toEqual([]);
+      return binding && { namespace: binding.namespace, leaving: binding.leaving };
+    };
+    /** Binds, and does `during` after the look. */
+    const bind = (namespace: string, during: () => Promise<unknown>) =>
+      createAccounts({
+        pool,
+        onLeave: async () => {
+          expect(await bound()).toMatchObject({ leaving: true });
+          await during();
+        },
+      }).bind(id, namespace, "");
+
+    expect(await bound()).toEqual({ namespace: "leaver-a", leaving: false });
+    await expect(bind("leaver-b", fail)).rejects.toThrow("in use");
+    expect(await bound()).toEqual({ namespace: "leaver-a", leaving: false });
+    await bind("leaver-b", nothing);
+    expect(await bound()).toEqual({ namespace: "leaver-b", leaving: false });
+
+    // One that gives up, and one that binds the same namespace again, end what was under way: jobs may be made meanwhile.
+    for (const other of [() => bind("leaver-c", fail), () => bind("leaver-b", nothing)]) {
+      const moved = bind("leaver-c", () => other().catch(nothing));
+      expect(await findings(moved)).toEqual(["account"]);
+      expect(await bound()).toEqual({ namespace: "leaver-b", leaving: false });
+    }
   });
 
   test("keep their destination rules", async () => {

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { createAccountList } from "../../../src/kubernetes/account-list.ts";
 import type { ObjectMeta, ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
-import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 
 const ACCOUNT = "account-of-team";
 
@@ -21,8 +20,7 @@ function world(names: Readonly<Record<string, Partial<ObjectMeta>>>) {
     }))
     .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   let reads = 0;
-  const list = createAccountList({
-    accountNamespaces: namespaceAccounts(["team"]),
+  const listed = createAccountList({
     monotonic: () => 0,
     random: () => 0,
     listPage: async (_namespace, _limit, continuation) => {
@@ -32,11 +30,13 @@ function world(names: Readonly<Record<string, Partial<ObjectMeta>>>) {
       return { metadata: { resourceVersion: "1", ...more }, items: items.slice(from, from + 2) };
     },
   });
+  const list = (limit: number, continuation?: string) =>
+    listed({ account: ACCOUNT, namespace: "team", limit, continue: continuation });
   const pages = async (limit: number): Promise<string[][]> => {
     const shown: string[][] = [];
     let next: string | undefined;
     do {
-      const page = await list(ACCOUNT, limit, next);
+      const page = await list(limit, next);
       shown.push(page.jobs.map(({ id }) => id));
       next = page.continue;
     } while (next !== undefined && shown.length < 9);
@@ -65,9 +65,9 @@ test("one that somebody else's finalizer keeps is gone", async () => {
 
 test("a token of another process: from where it was", async () => {
   const { list } = world({ a: {}, b: {}, c: {} });
-  const first = await list(ACCOUNT, 1, undefined);
+  const first = await list(1);
   const elsewhere = world({ a: {}, b: {}, c: {} });
-  const next = await elsewhere.list(ACCOUNT, 1, first.continue);
+  const next = await elsewhere.list(1, first.continue);
   expect(next.jobs.map(({ id }) => id)).toEqual(["b"]);
   expect(elsewhere.reads()).toBe(1);
 });

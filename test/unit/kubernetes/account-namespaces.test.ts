@@ -15,7 +15,10 @@ function world(look: (path: string) => Promise<void> = async () => undefined) {
   const state = {
     account: BOUND,
     away: false,
+    leaving: false,
     lists: 0,
+    /** Of which accounts the bindings were read, by look. */
+    looks: [] as (readonly string[])[],
     /** Lists wait for this before they are answered. */
     held: undefined as Promise<void> | undefined,
   };
@@ -33,6 +36,12 @@ function world(look: (path: string) => Promise<void> = async () => undefined) {
         return listed;
       },
       byNamespace: async () => account(),
+      bindings: async (ids) => {
+        const { id, namespace, namespaceUid, deletedAt } = account();
+        state.looks.push(ids);
+        if (namespace === null || deletedAt !== null) return [];
+        return [{ account: id, namespace, namespaceUid, leaving: state.leaving }];
+      },
     },
     client: {
       call: async <T>({ path }: ApiCall) => {
@@ -129,6 +138,29 @@ test.each([
   const { found, bind } = world();
   bind(change);
   expect(await found.namespaceOf("a")).toBe(is);
+  expect(await found.bindingOf("a")).toEqual({ namespace: is, leaving: false });
+});
+
+test("where an account is bound now is never from before the question; who asks meanwhile shares the next look", async () => {
+  const held = Promise.withResolvers<void>();
+  let looks = 0;
+  const { found, state, bind } = world(async () => {
+    looks += 1;
+    if (looks === 1) await held.promise;
+  });
+  const first = found.bindingOf("a");
+  await settle();
+  const later = [found.bindingOf("a"), found.bindingOf("b"), found.bindingOf("a")];
+  bind({ namespace: "other" });
+  state.leaving = true;
+  held.resolve();
+  expect(await first).toEqual({ namespace: "team", leaving: false });
+  expect(await Promise.all(later)).toEqual([
+    { namespace: "other", leaving: true },
+    { namespace: undefined, leaving: false },
+    { namespace: "other", leaving: true },
+  ]);
+  expect(state.looks).toEqual([["a"], ["a", "b"]]);
 });
 
 test("what was known before a binding changed is asked for again, by whoever has heard of it", async () => {

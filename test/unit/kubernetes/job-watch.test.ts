@@ -35,6 +35,7 @@ function watchOf(
     accountNamespaces: {
       accountOf,
       namespaceOf: async () => undefined,
+      bindingOf: async () => ({ namespace: undefined, leaving: false }),
       forget: (namespace = "every namespace") => forgotten.push(namespace),
       revision: async () => "",
       changedSince: () => new Promise(() => undefined),

@@ -1,5 +1,7 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
+import type { AccountNamespaces } from "../../../src/domain/ports/account-namespaces.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { JobNotFound } from "../../../src/domain/ports/job-store.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
@@ -24,13 +26,17 @@ const STORED: ScheduledJob = {
 };
 
 /** A store with an API server that answers so. */
-function storeOn(answer: (asked: ApiCall) => unknown, namespaces?: readonly string[]) {
+function storeOn(
+  answer: (asked: ApiCall) => unknown,
+  namespaces?: readonly string[],
+  bindings: Partial<AccountNamespaces> = {},
+) {
   const time = new FakeTime(0);
   return createKubernetesJobStore({
     client: {
       call: async (asked: ApiCall) => answer(asked),
     } as Partial<KubernetesClient> as KubernetesClient,
-    accountNamespaces: namespaceAccounts(["team"]),
+    accountNamespaces: { ...namespaceAccounts(["team"]), ...bindings },
     monotonic: () => time.now(),
     timers: time,
     random: () => 0,
@@ -107,4 +113,49 @@ test("a store of several namespaces answers when one of them may be listed, or a
 
 test("but not when none may be listed, and one is there", async () => {
   await expect(pinged(["b"])).rejects.toThrow("none of the watched namespaces can be listed");
+});
+
+describe("a job of which nobody can say whose it is", () => {
+  const unknown = { bindingOf: () => Promise.reject(new Error("PostgreSQL is away")) };
+
+  test("is taken back, and no other of its name", async () => {
+    const asked: ApiCall[] = [];
+    const store = storeOn((each) => asked.push(each) && STORED, undefined, unknown);
+    await expect(store.create(change)).rejects.toThrow("PostgreSQL is away");
+    expect(asked.map(({ verb }) => verb)).toEqual(["create", "delete"]);
+    expect(asked[1]).toMatchObject({
+      path: "/apis/carillon.dev/v1/namespaces/team/scheduledjobs/job",
+      body: { preconditions: { uid: "uid" } },
+    });
+  });
+
+  test("and can't be taken back is named to whoever reads the log", async () => {
+    const store = storeOn(
+      ({ verb }) => (verb === "delete" ? refuse(500) : STORED),
+      undefined,
+      unknown,
+    );
+    const error: unknown = await store.create(change).catch((each: unknown) => each);
+    expect(error).toMatchObject({
+      name: "DependencyUnavailable",
+      cause: { message: expect.stringContaining("team/job was made for no account") as string },
+    });
+  });
+});
+
+test("an account that is moved all the time is asked to try again, and nothing stays behind", async () => {
+  let moves = 0;
+  const [made, deleted] = [[] as string[], [] as string[]];
+  const store = storeOn(
+    ({ verb, path }) => {
+      const namespace = path.split("/")[5] ?? "";
+      (verb === "create" ? made : deleted).push(namespace);
+      return { ...STORED, metadata: { ...STORED.metadata, namespace } };
+    },
+    undefined,
+    { bindingOf: async () => ({ namespace: `next-${(moves += 1)}`, leaving: false }) },
+  );
+  await expect(store.create(change)).rejects.toThrow(DependencyUnavailable);
+  expect(made).toEqual(["team", "next-1", "next-2"]);
+  expect(deleted).toEqual(made);
 });

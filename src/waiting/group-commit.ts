@@ -1,4 +1,4 @@
-import { beginStatement, type Pace } from "../waiting/pace.ts";
+import { beginStatement, type Pace } from "./pace.ts";
 
 /** Collects rows that arrive while a commit is in flight, or just after, and commits them together. */
 export interface GroupCommit<Row, Result> {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createGroupCommit } from "../../../src/postgres/group-commit.ts";
+import { createGroupCommit } from "../../../src/waiting/group-commit.ts";
 import { pause } from "../../../src/waiting/pause.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
 

@@ -84,9 +84,10 @@ export function createSigningSecrets({
       if (!isUuid(account)) throw unknownAccount(account);
       const made = fresh(account);
       return transaction(pool, async (client) => {
-        // Rotations of an account wait for each other: the second must see the secret of the first.
+        // Rotations of an account wait for each other, and for a first use, whose new secret refers to the account's
+        // key: each must see the secret of the one before.
         const locked = await client.query(
-          "select 1 from accounts where id = $1 and deleted_at is null for no key update",
+          "select 1 from accounts where id = $1 and deleted_at is null for update",
           [account],
         );
         if (locked.rowCount === 0) throw unknownAccount(account);

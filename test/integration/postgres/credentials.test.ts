@@ -276,6 +276,25 @@ describe("signing secrets", () => {
     expect(await store.current(account)).toEqual([secret]);
   });
 
+  test("a rotation waits for a first use under way, and replaces its secret", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    const first = await pool.connect();
+    try {
+      await first.query("begin");
+      await first.query(
+        "insert into signing_secrets (id, account, secret) values (gen_random_uuid(), $1, 'sealed')",
+        [account],
+      );
+      const rotated = store.rotate(account);
+      await until("it waits", async () => (await statementsThatWaitForALock(pool)) === 1);
+      await first.query("commit");
+      expect((await rotated).oldValidUntil).not.toBeNull();
+    } finally {
+      first.release();
+    }
+  });
+
   test("a rotation before the first use replaces nothing", async () => {
     const store = createSigningSecrets({ pool, keyRing });
     const account = await newAccount();

@@ -9,6 +9,7 @@ import { ContentRefused } from "../domain/ports/content-refused.ts";
 import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import { backoffMs } from "../waiting/backoff.ts";
 import { pause } from "../waiting/pause.ts";
 import { JobView } from "./job-view.ts";
@@ -120,6 +121,12 @@ export function createController(deps: ControllerDeps): Controller {
   };
   const touched = new TouchedCursors({ ledger, view, queue, timers, onDue });
   const locked = new LockedJobs({ ledger, queue, timers, onDue });
+  const warnOfLocks = createSwarmWarning({
+    log,
+    monotonic,
+    message:
+      "somebody holds a lock on jobs or their runs in PostgreSQL: they are scheduled when it is released",
+  });
   const tombstones = new Tombstones();
   /**
    * Cancelling takes turns with reconciling: after a namespace is deleted, there is something to cancel for
@@ -357,10 +364,7 @@ export function createController(deps: ControllerDeps): Controller {
   ): Promise<readonly string[]> {
     const aside = await locked.putAside(uids, current);
     if (aside.length === 0) return aside;
-    log.warn(
-      { jobs: aside.length, uid: aside[0] },
-      "somebody holds a lock on jobs or their runs in PostgreSQL: they are scheduled when it is released",
-    );
+    warnOfLocks(undefined, { jobs: aside.length, uid: aside[0] });
     return aside;
   }
 

@@ -1,11 +1,12 @@
 import type { Instant } from "../domain/instant.ts";
 import type { NewEmailLogEntry } from "../domain/mail.ts";
-import type { Timers } from "../domain/ports/clock.ts";
+import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import { LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 import { createWriteBehind, type WriteBehind } from "./write-behind.ts";
 
@@ -41,6 +42,7 @@ export function createOutcomeRecorder(options: {
   emailLog: Pick<EmailLog, "append" | "locked">;
   leases: Pick<LeaseKeeper, "remove">;
   timers: Timers;
+  monotonic: Monotonic;
   log: Logger;
   onOutage: (error: unknown) => void;
   /** A record begins to wait for somebody's lock, or does not wait for it any more. */
@@ -51,8 +53,21 @@ export function createOutcomeRecorder(options: {
    */
   onWaiting: (since: Instant) => void;
 }): OutcomeRecorder {
-  const { queue, emailLog, leases, timers, log, onOutage, onLockedOut, onWaiting } = options;
+  const { queue, emailLog, leases, timers, monotonic, log } = options;
+  const { onOutage, onLockedOut, onWaiting } = options;
   const common = { timers, onOutage, ...TOGETHER };
+  const warnOfLockedRuns = createSwarmWarning({
+    log,
+    monotonic,
+    message:
+      "somebody holds a lock on runs or their jobs in PostgreSQL: what became of them is recorded when it is released",
+  });
+  const warnOfLockedMails = createSwarmWarning({
+    log,
+    monotonic,
+    message:
+      "somebody holds a lock on an account's part of the log of mails in PostgreSQL: those of its jobs are logged when it is released",
+  });
 
   const ofRuns = {
     ...common,
@@ -65,10 +80,7 @@ export function createOutcomeRecorder(options: {
       onLockedOut({ account, jobUid }, waits);
     },
     onLocked: (items: readonly { run: ClaimedRun }[]) => {
-      log.warn(
-        { runs: items.length, job: items[0]?.run.jobId },
-        "somebody holds a lock on runs or their jobs in PostgreSQL: what became of them is recorded when it is released",
-      );
+      warnOfLockedRuns(undefined, { runs: items.length, job: items[0]?.run.jobId });
     },
   };
 
@@ -135,10 +147,7 @@ export function createOutcomeRecorder(options: {
       onLockedOut({ account, jobUid: undefined }, waits);
     },
     onLocked: (items) => {
-      log.warn(
-        { mails: items.length, account: items[0]?.account },
-        "somebody holds a lock on an account's part of the log of mails in PostgreSQL: those of its jobs are logged when it is released",
-      );
+      warnOfLockedMails(undefined, { mails: items.length, account: items[0]?.account });
     },
     // A lock on the log does not keep leases from being renewed. So it is no outage, which would keep this worker from
     // looking for dead ones.

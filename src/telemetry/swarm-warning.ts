@@ -5,8 +5,9 @@ import type { Logger } from "./logger.ts";
 const QUIET = 30_000;
 
 /**
- * For errors that come in swarms, such as those of an outage, which breaks every connection and fails each try to
- * make one: the first is a warning, and those within 30 s of it are logged at debug level.
+ * For what comes in swarms, such as the errors of an outage, which breaks every connection and fails each try to make
+ * one: the first is a warning, and those within 30 s of it are logged at debug level. Without an error there is only
+ * what it is `about`.
  */
 export function createSwarmWarning(options: {
   log: Pick<Logger, "warn" | "debug">;
@@ -16,7 +17,7 @@ export function createSwarmWarning(options: {
   const { log, monotonic, message } = options;
   let warned = -Infinity;
   return (error, about) => {
-    const fields = { err: error, ...about };
+    const fields = { ...(error === undefined ? {} : { err: error }), ...about };
     if (monotonic() - warned < QUIET) {
       log.debug(fields, message);
       return;

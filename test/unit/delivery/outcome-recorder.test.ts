@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { timers } from "../../../cmd/system.ts";
+import { monotonic, timers } from "../../../cmd/system.ts";
 import { createOutcomeRecorder } from "../../../src/delivery/outcome-recorder.ts";
 import type { EmailLogEntry, NewEmailLogEntry } from "../../../src/domain/mail.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
@@ -28,6 +28,7 @@ function records(
     },
     leases: { remove: () => undefined },
     timers,
+    monotonic,
     log: createLogger({ level: "silent" }),
     onOutage: () => undefined,
     onLockedOut: () => undefined,

@@ -223,10 +223,13 @@ export function userFindings({ email, password }: { email: string; password: str
 }
 
 function passwordFindings(password: string): Finding[] {
-  const refuse = (message: string): Finding[] => [{ field: "password", message }];
+  const message = passwordProblem(password);
+  return message === undefined ? [] : [{ field: "password", message }];
+}
+
+function passwordProblem(password: string): string | undefined {
   if (Array.from(password).length < MIN_PASSWORD || password.length > MAX_PASSWORD)
-    return refuse(`must be ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`);
-  return isCommonPassword(password)
-    ? refuse("is one of the first that are guessed: choose another")
-    : [];
+    return `must be ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`;
+  if (isCommonPassword(password)) return "is one of the first that are guessed: choose another";
+  return undefined;
 }

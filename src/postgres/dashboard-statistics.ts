@@ -80,7 +80,7 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
       return new Map(cursors ? cursors.split(" ").map(statusCursorOf) : []);
     },
 
-    async lastRuns(account, status) {
+    async lastRuns(account, which) {
       if (!isUuid(account)) return new Map();
       const { rows } = await pool.query<{ runs: string | null }>(
         `select string_agg(
@@ -88,8 +88,8 @@ export function createDashboardStatistics({ pool }: { pool: Pool }): DashboardSt
                   ' ') as runs
            from job_cursors
           where account = $1 and deleted_at is null and last_execution_id is not null
-            and ($2::text is null or last_status = $2)`,
-        [account, status ?? null],
+            and ($2 or last_status = 'failed' or once = 'missed')`,
+        [account, which === "all"],
       );
       const runs = rows[0]?.runs;
       return new Map(runs ? runs.split(" ").map(lastRunOf) : []);

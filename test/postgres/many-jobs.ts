@@ -7,7 +7,7 @@ export interface SeededJob {
   id: string;
   createdAt: number;
   spec: JobSpec;
-  once: "armed" | "completed" | "failed";
+  once: "armed" | "completed" | "failed" | "missed";
   last: { status: "success" | "failed"; executedAt: number } | null;
 }
 
@@ -16,7 +16,8 @@ const NAMES = ["Report", "Sync", "invoice run", "Überprüfung", "cleanup", "Dig
 
 /**
  * Creates jobs as of a large account, with what the controller and the workers would have written: cron jobs that fire
- * next half a year from now, paused jobs, one-time jobs that are over, and a last run for every second job.
+ * next half a year from now, paused jobs, one-time jobs that are over or were missed, and a last run for every second
+ * job.
  */
 export async function seedManyJobs(options: {
   pool: Pool;
@@ -78,7 +79,7 @@ export async function seedManyJobs(options: {
 
 function describeJob(index: number, count: number, now: number): Omit<SeededJob, "uid"> {
   const oneTime = index % 10 === 3;
-  const failed = index % 30 === 3;
+  const outcome = (["failed", "missed", "completed"] as const)[Math.floor(index / 10) % 3];
   const number = String(index).padStart(5, "0");
   const status = index % 14 === 0 ? "failed" : "success";
   // Half a year ahead, so that none fires during a test.
@@ -118,7 +119,11 @@ function describeJob(index: number, count: number, now: number): Omit<SeededJob,
       concurrencyPolicy: "Allow",
       retry: { maxRetries: 0, minBackoffSeconds: 5, maxBackoffSeconds: 3_600 },
     },
-    once: oneTime ? (failed ? "failed" : "completed") : "armed",
-    last: index % 2 === 0 || oneTime ? { status, executedAt: now - index * 1_000 - 1 } : null,
+    once: oneTime && outcome ? outcome : "armed",
+    // Of the missed jobs, every second one has been run since.
+    last:
+      index % 2 === 0 || (oneTime && (outcome !== "missed" || index % 60 > 30))
+        ? { status, executedAt: now - index * 1_000 - 1 }
+        : null,
   };
 }

@@ -64,7 +64,13 @@ export interface Overview {
   next_runs: { id: string; name: string; at: string }[];
   failing: {
     total: number;
-    jobs: { id: string; name: string; error_message: string | null; executed_at: string }[];
+    jobs: {
+      id: string;
+      name: string;
+      missed: boolean;
+      error_message: string | null;
+      at: string;
+    }[];
   };
   circuits: { destination: string; state: string; since: string }[];
   first_steps: {

@@ -40,8 +40,11 @@ export interface DashboardStatistics {
    * halted. All other jobs have the status of a job without cursor.
    */
   statusCursors(account: string): Promise<Map<string, StatusCursor>>;
-  /** By job uid, how and when each live job ran last; with `status`, only the jobs whose last run ended like this. */
-  lastRuns(account: string, status?: Execution["status"]): Promise<Map<string, LastRun>>;
+  /**
+   * By job uid, how and when each live job ran last; or only the jobs whose last run failed, and one-time jobs that
+   * missed their time.
+   */
+  lastRuns(account: string, which: "all" | "failed or missed"): Promise<Map<string, LastRun>>;
 }
 
 export type LastRun = Pick<Execution, "status" | "executedAt">;

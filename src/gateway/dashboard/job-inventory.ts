@@ -6,12 +6,14 @@ import { jobStatus, nextRunAt, type StatusCursor } from "../../domain/job-status
 import type { ListedJob } from "../../domain/listed-job.ts";
 import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
 import type { JobIndex } from "../../domain/ports/job-index.ts";
-import { timingOf, type Timing } from "../../domain/timing.ts";
+import { onceStateOf, timingOf, type Timing } from "../../domain/timing.ts";
 
 export interface InventoryItem {
   job: ListedJob;
   status: JobStatus;
   nextRunAt: Instant | null;
+  /** The time of a one-time job that missed it. */
+  missedAt: Instant | null;
   /** Name, id and address in lower case, each on a line. */
   text: string;
 }
@@ -68,10 +70,13 @@ function itemOf(
 ): Known {
   const timing = before?.timing ?? timingOf(job.spec);
   const next = nextRunAt(job, cursor, timing, now);
+  const { schedule } = job.spec;
+  const missed = schedule.kind === "once" && onceStateOf(job, cursor, timing) === "missed";
   return {
     job,
     status: jobStatus(job, cursor, timing),
     nextRunAt: next,
+    missedAt: missed ? schedule.at : null,
     text: before?.text ?? [job.spec.name, job.id, job.address].join("\n").toLowerCase(),
     timing,
     // A copy: the cursors of an account come as one text, which would stay for as long as the job does.

@@ -55,14 +55,14 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
       const [all, lastRuns] = await Promise.all([
         inventory(account, clock.now()),
         failing || sort === "last_run"
-          ? options.statistics.lastRuns(account, failing ? "failed" : undefined)
+          ? options.statistics.lastRuns(account, failing ? "failed or missed" : "all")
           : undefined,
       ]);
       const needle = query.q?.toLowerCase();
       const ordered = orders[sort](all, lastRuns);
-      const found = (failing && lastRuns ? failingJobs(ordered, lastRuns) : ordered).filter(
-        (item) => matches(item, query, needle),
-      );
+      const candidates =
+        failing && lastRuns ? failingJobs(ordered, lastRuns).map(({ item }) => item) : ordered;
+      const found = candidates.filter((item) => matches(item, query, needle));
       const page = found.slice(offset, offset + limit);
       const known = await history.summary(page.map(({ job }) => job.uid));
       return {

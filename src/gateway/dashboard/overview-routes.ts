@@ -36,20 +36,18 @@ export function overviewRoutes(options: OverviewRouteOptions) {
   return {
     async overview(request: DashboardRequest<undefined, OverviewQuery>): Promise<ApiAnswer> {
       const { account, query } = request;
-      const [activity, items, lastFailures, circuits, keys, smtp, newest] = await Promise.all([
+      const [activity, items, lastRuns, circuits, keys, smtp, newest] = await Promise.all([
         statistics.activity({ account, ...RANGES[query.range ?? "24h"] }),
         inventory(account, clock.now()),
-        statistics.lastRuns(account, "failed"),
+        statistics.lastRuns(account, "failed or missed"),
         options.circuits.list(account),
         options.apiKeys.list(account),
         options.smtpSettings.revision(account),
         emailLog.list({ account, status: "sent", limit: 1, offset: 0 }),
       ]);
-      const failing = failingJobs(items, lastFailures)
-        .map(({ job }) => ({ job, at: lastFailures.get(job.uid)?.executedAt ?? 0 }))
-        .sort((a, b) => b.at - a.at);
+      const failing = failingJobs(items, lastRuns).sort((a, b) => b.at - a.at);
       const shown = failing.slice(0, SHOWN);
-      const known = await options.history.summary(shown.map(({ job }) => job.uid));
+      const known = await options.history.summary(shown.map(({ item }) => item.job.uid));
       return {
         status: 200,
         body: {
@@ -64,11 +62,12 @@ export function overviewRoutes(options: OverviewRouteOptions) {
           next_runs: soonest(items),
           failing: {
             total: failing.length,
-            jobs: shown.map(({ job, at }) => ({
+            jobs: shown.map(({ item: { job }, missed, at }) => ({
               id: job.id,
               name: job.spec.name,
-              error_message: known.get(job.uid)?.last?.errorMessage ?? null,
-              executed_at: isoUtc(at),
+              missed,
+              error_message: missed ? null : (known.get(job.uid)?.last?.errorMessage ?? null),
+              at: isoUtc(at),
             })),
           },
           circuits: circuits.map(({ destination, state, since }) => ({

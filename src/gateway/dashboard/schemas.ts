@@ -163,6 +163,9 @@ export const smtpTestAnswer = Type.Object({
   }),
 });
 
+const FAILING =
+  "Jobs that nobody has paused and whose newest attempt failed, or that missed their only time and have not run since.";
+
 export const overviewQuery = Type.Object(
   { range: Type.Optional(field.oneOf(["24h", "7d", "30d"], { default: "24h" })) },
   CLOSED,
@@ -187,13 +190,14 @@ export const overviewAnswer = Type.Object({
     Type.Object({ id: Type.String(), name: Type.String(), at: timestamp("When it runs next.") }),
   ),
   failing: Type.Object({
-    total: count("Jobs that nobody has paused and whose newest attempt failed."),
+    total: count(FAILING),
     jobs: Type.Array(
       Type.Object({
         id: Type.String(),
         name: Type.String(),
-        error_message: maybe("Why the attempt failed."),
-        executed_at: timestamp("When the attempt began."),
+        missed: Type.Boolean({ description: "A one-time job whose time passed without a run." }),
+        error_message: maybe("Why the attempt failed; null for a missed job."),
+        at: timestamp("When the attempt began, or the time that was missed."),
       }),
     ),
   }),
@@ -219,7 +223,7 @@ export const jobsPageQuery = Type.Object(
     q: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.name })),
     status: Type.Optional(
       field.oneOf([...JOB_STATUSES, "failing"], {
-        description: "`failing`: jobs that nobody has paused and whose newest attempt failed.",
+        description: `\`failing\`: ${FAILING}`,
       }),
     ),
     type: Type.Optional(field.jobType),

@@ -44,14 +44,19 @@ const list = async (query = "", by = owner): Promise<JobsPage> => {
   return reply.json as unknown as JobsPage;
 };
 const statusOf = ({ spec, once }: SeededJob): string =>
-  once === "armed" ? (spec.suspend ? "paused" : "active") : once;
+  once === "armed" ? (spec.suspend ? "paused" : "active") : once === "missed" ? "failed" : once;
 const addressOf = ({ target }: SeededJob["spec"]): string =>
   target.kind === "webhook" ? target.url : target.to;
 const newestFirst = () => seeded.toReversed();
-const isFailing = ({ spec, last }: SeededJob) => !spec.suspend && last?.status === "failed";
+const isMissed = ({ once, last }: SeededJob) => once === "missed" && last === null;
+const isFailing = (job: SeededJob) =>
+  !job.spec.suspend && (job.last?.status === "failed" || isMissed(job));
 
 interface Overview {
-  failing: { total: number; jobs: { id: string; name: string }[] };
+  failing: {
+    total: number;
+    jobs: { id: string; missed: boolean; error_message: string | null; at: string }[];
+  };
 }
 const overview = async (by = owner) => (await by.get("/overview")).json as unknown as Overview;
 
@@ -98,8 +103,9 @@ test("the overview counts the failing jobs that its link shows, and begins as th
     jobs.map(({ id, name, last_run_at: at }) => ({
       id,
       name,
+      missed: false,
       error_message: "the receiver answered 500",
-      executed_at: at,
+      at,
     })),
   );
 });
@@ -287,6 +293,31 @@ describe("what changes is seen by the next look", () => {
       becomes: "failed",
       failing: false,
     },
+    {
+      what: "a one-time job that missed its time",
+      schedule: oneTime,
+      answers: [],
+      once: "missed",
+      becomes: "failed",
+      failing: true,
+    },
+    {
+      what: "a one-time job that missed its time, and was run by hand before it",
+      schedule: oneTime,
+      answers: [200],
+      once: "missed",
+      becomes: "failed",
+      failing: true,
+    },
+    {
+      what: "a one-time job that missed its time, and is paused",
+      schedule: oneTime,
+      answers: [],
+      once: "missed",
+      paused: true,
+      becomes: "failed",
+      failing: false,
+    },
   ];
   test.each(outcomes)(
     "$what needs attention: $failing, on the overview and in its list",
@@ -307,13 +338,57 @@ describe("what changes is seen by the next look", () => {
       await harness.takeUp(account, id, { once });
       if (paused) await editor.post(`/jobs/${id}/pause`);
       expect(await shown(`q=${id}`)).toMatchObject({ jobs: [{ id, status: becomes }] });
-      const [first] = (await shown("status=failing&sort=last_run")).jobs;
+      const listed = await shown(`status=failing&q=${id}`);
       const { total } = await shown("status=failing");
       const { failing: counted } = await overview(editor);
-      expect([total - before, first?.id === id]).toEqual([Number(failing), failing]);
-      expect([counted.total, counted.jobs[0]?.id === id]).toEqual([total, failing]);
+      expect([total - before, listed.total]).toEqual([Number(failing), Number(failing)]);
+      expect([counted.total, counted.jobs.some((job) => job.id === id)]).toEqual([total, failing]);
     },
   );
+
+  test("a missed job needs attention until it is run again and succeeds, with what is known of it", async () => {
+    const { id } = pick(isMissed);
+    const known = async () => {
+      const { jobs } = await shown(`status=failing&q=${id}`);
+      const shownNow = (await overview(editor)).failing.jobs.find((job) => job.id === id);
+      return [jobs.length, shownNow];
+    };
+    // Its time was long before what failed lately.
+    expect(await known()).toEqual([1, undefined]);
+    const run = async (answer: number) => {
+      expect((await editor.post(`/jobs/${id}/run`)).status).toBe(202);
+      await harness.deliverOne(answer);
+    };
+    await run(500);
+    const failed = { missed: false, error_message: "the receiver answered 500" };
+    expect(await known()).toMatchObject([1, failed]);
+    await run(200);
+    expect(await known()).toEqual([0, undefined]);
+  });
+
+  test("the overview says which time a job missed", async () => {
+    const { account: other } = await harness.newAccount("missing");
+    const visitor = await newUser(harness, { account: other, email: "missing@example.com" });
+    const made = await visitor.post("/jobs", {
+      name: "Once",
+      type: "webhook",
+      webhook_url: "http://127.0.0.1:9/",
+      ...oneTime,
+    });
+    await harness.takeUp(other, String(made.json["id"]), { once: "missed" });
+    expect((await overview(visitor)).failing).toEqual({
+      total: 1,
+      jobs: [
+        {
+          id: made.json["id"],
+          name: "Once",
+          missed: true,
+          error_message: null,
+          at: oneTime.run_at,
+        },
+      ],
+    });
+  });
 
   test("a page of jobs is paused at once", async () => {
     const { jobs } = await shown("status=active&limit=200");

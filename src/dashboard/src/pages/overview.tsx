@@ -206,7 +206,8 @@ function Trouble({ data }: { data: Overview }) {
       </Title>
       {quiet && (
         <Text size="sm" c="dimmed">
-          Nothing: the last run of every job that is not paused succeeded, and no circuit is open.
+          Nothing: of the jobs that are not paused, no last run failed and no one-time run is
+          missing. No circuit is open.
         </Text>
       )}
       <Stack gap="sm">
@@ -223,7 +224,7 @@ function Trouble({ data }: { data: Overview }) {
             </Text>
           </Stack>
         ))}
-        {failing.jobs.map(({ id, name, error_message: error, executed_at: at }) => (
+        {failing.jobs.map(({ id, name, missed, error_message: error, at }) => (
           <Stack key={id} gap={2}>
             <Group justify="space-between" wrap="nowrap">
               <Link className="row-link clip" dir="auto" to={`/jobs/${id}`}>
@@ -234,7 +235,7 @@ function Trouble({ data }: { data: Overview }) {
               </Text>
             </Group>
             <Text size="xs" c="dimmed" lineClamp={2} className="break">
-              {error}
+              {missed ? "Its time was missed, and it has not run since." : error}
             </Text>
           </Stack>
         ))}

@@ -1,6 +1,7 @@
 import { Badge, Group, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { formatOffset, formatTime, MY_ZONE, utcOffset } from "../time.ts";
+import { cronWords } from "./cron-words.ts";
 
 /** The schedule in words, and its next fire times in its own zone and in the reader's. */
 export function FireTimes(props: {
@@ -12,7 +13,7 @@ export function FireTimes(props: {
   const { expression, zone, times } = props;
   const words = useQuery({
     queryKey: ["cron-words", expression],
-    queryFn: () => inWords(expression ?? ""),
+    queryFn: () => cronWords(expression ?? ""),
     enabled: expression !== null,
     staleTime: Infinity,
   });
@@ -72,14 +73,4 @@ function Shift({ at, before, zone }: { at: string; before: string | undefined; z
       </Badge>
     </Group>
   );
-}
-
-/** Empty if it cannot be said. The library is loaded with the first expression. */
-async function inWords(expression: string): Promise<string> {
-  const { toString } = await import("cronstrue");
-  try {
-    return toString(expression, { use24HourTimeFormat: true, verbose: true });
-  } catch {
-    return "";
-  }
 }

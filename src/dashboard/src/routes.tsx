@@ -17,7 +17,8 @@ const PAGES: RouteObject[] = [
     lazy: async () => ({ Component: (await import("./pages/jobs.tsx")).JobsPage }),
   },
   {
-    path: "jobs/new",
+    // No job can have this id.
+    path: "jobs/_new",
     lazy: async () => ({ Component: (await import("./pages/job-edit.tsx")).NewJobPage }),
   },
   {

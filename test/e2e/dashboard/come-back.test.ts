@@ -46,8 +46,8 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
 
   test.each([
     { what: "the form of a job", path: "jobs/JOB/edit", asks: "jobs/*", by: cutOff },
-    { what: "the copy of a job", path: "jobs/new?from=JOB", asks: "jobs/*", by: databaseAway },
-    { what: "the check of a job", path: "jobs/new", asks: "jobs/check", by: databaseAway },
+    { what: "the copy of a job", path: "jobs/_new?from=JOB", asks: "jobs/*", by: databaseAway },
+    { what: "the check of a job", path: "jobs/_new", asks: "jobs/check", by: databaseAway },
     { what: "SMTP", path: "smtp", asks: "smtp", by: cutOff },
     { what: "signing", path: "signing-secret", asks: "signing-secret", by: databaseAway },
     { what: "users", path: "settings", asks: "users", by: cutOff },

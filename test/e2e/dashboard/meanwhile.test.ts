@@ -105,7 +105,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   });
 
   test("a double click makes one job", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await open("jobs/_new");
     let asked = 0;
     await page.route("**/dashboard/api/jobs", async (route) => {
       asked += 1;
@@ -147,7 +147,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   });
 
   test("what is answered while a button is pressed moves it only when it is up", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await open("jobs/_new");
     await page.getByText("Once", { exact: true }).click();
     await page.getByText("appear here").waitFor();
     const check = await hold(page, "POST", "**/jobs/check", "answer");
@@ -462,7 +462,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   });
 
   test("a field is not called empty any more when it has its first letter", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await open("jobs/_new");
     await page.getByText("At 03:00, every day").waitFor();
     const check = await hold(page, "POST", "**/jobs/check");
     const name = page.getByLabel("Name");
@@ -479,7 +479,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   });
 
   test("fire times do not stand below the words of another schedule", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await open("jobs/_new");
     await page.getByText("At 03:00, every day").waitFor();
     const check = await hold(page, "POST", "**/jobs/check", "answer");
     await page.getByLabel("Cron expression").fill("5 4 * * 1");

@@ -84,9 +84,9 @@ export const OPENINGS: readonly Opening[] = [
       await page.getByText("Command copied").waitFor();
     },
   },
-  options("jobs/new", "Time zone"),
+  options("jobs/_new", "Time zone"),
   {
-    path: "jobs/new",
+    path: "jobs/_new",
     what: "the policies, with the choice of overlaps",
     async open(page) {
       await button(page, "Retries, overlaps and deadlines").click();
@@ -94,7 +94,7 @@ export const OPENINGS: readonly Opening[] = [
     },
   },
   {
-    path: "jobs/new",
+    path: "jobs/_new",
     what: "what is wrong with it",
     async open(page) {
       await button(page, "Create job").click();

@@ -14,7 +14,7 @@ const PAGES = [
   { path: "jobs", title: "Jobs" },
   { path: "jobs/JOB", title: "Nightly report" },
   { path: "jobs/JOB/edit", title: "Edit Nightly report" },
-  { path: "jobs/new", title: "Create a job" },
+  { path: "jobs/_new", title: "Create a job" },
   { path: "logs", title: "Email log" },
   { path: "otp", title: "Passcodes" },
   { path: "api-keys", title: "API keys" },
@@ -146,7 +146,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
       }
     }
     // A name of ten thousand characters is refused with a message, and does not break the page.
-    await page.goto("/dashboard/jobs/new");
+    await page.goto("/dashboard/jobs/_new");
     await page.getByLabel("Name").fill("x".repeat(10_000));
     await page.getByText("must have at most 255 characters").waitFor();
     expect(dialogs).toEqual([]);
@@ -215,7 +215,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
   }, 240_000);
 
   test("a payload is shown as high as it is, up to 16 lines", async () => {
-    const { context, page } = await stage.openPage("jobs/new");
+    const { context, page } = await stage.openPage("jobs/_new");
     const payload = page.getByLabel("Payload");
     const heightOf = async (lines: number) => {
       await payload.fill(Array.from({ length: lines }, () => "{").join("\n"));
@@ -230,6 +230,18 @@ describe.skipIf(chrome === undefined)("every page", () => {
     const line = four - three;
     expect(line).toBeGreaterThan(10);
     expect(sixteen).toBeCloseTo(three + 13 * line, 0);
+    await context.close();
+  });
+
+  test("a job may have any name that kubectl accepts, such as new", async () => {
+    const { context, page } = await stage.openPage("jobs");
+    // Only on a cluster do people choose the names.
+    await page.route(/\/dashboard\/api\/jobs\/new\b/, (route) =>
+      route.continue({ url: route.request().url().replace("jobs/new", `jobs/${job}`) }),
+    );
+    await page.goto("/dashboard/jobs/new");
+    await settled(page, "Nightly report");
+    expect(await page.getByRole("heading", { name: "Executions" }).count()).toBe(1);
     await context.close();
   });
 

@@ -22,7 +22,7 @@ try {
     jobs: "jobs",
     job: `jobs/${jobs[0]}`,
     "job-failing": `jobs/${jobs[3]}`,
-    "job-new": "jobs/new",
+    "job-new": "jobs/_new",
     logs: "logs",
     otp: "otp",
     "api-keys": "api-keys",

@@ -88,7 +88,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   };
 
   test("is said, also when the page only looked", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await open("jobs/_new");
     await context.clearCookies();
     await lookAt(page);
     await page.getByRole("alert").filter({ hasText: "Your session has ended." }).waitFor();
@@ -97,7 +97,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
 
   test("does not end the next one: an answer to who was signed in comes late", async () => {
-    const { context, page } = await openForm("jobs/new");
+    const { context, page } = await openForm("jobs/_new");
     const session = await endWith(page, "GET", "**/dashboard/api/session");
     await lookAt(page);
     await session.held;
@@ -128,7 +128,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
 
   test("who is signed in cannot be asked for a moment: the page stays", async () => {
-    const { context, page } = await openForm("jobs/new");
+    const { context, page } = await openForm("jobs/_new");
     await field(page, "Name").fill("Half of it");
     let asked = 0;
     await page.route("**/dashboard/api/session", async (route) => {
@@ -143,7 +143,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
 
   test("what was typed is there again for the same user, but for headers", async () => {
-    const { context, page } = await openForm("jobs/new");
+    const { context, page } = await openForm("jobs/_new");
     await field(page, "Name").fill("Half of it");
     await button(page, "Add a header").click();
     await page.getByLabel("Header 1 name").fill("Authorization");
@@ -160,7 +160,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
 
   test("what was typed is there again for who left the page, until it is not wanted or saved", async () => {
-    const { context, page } = await openForm("jobs/new");
+    const { context, page } = await openForm("jobs/_new");
     const leave = () => page.getByRole("link", { name: "← Jobs" }).click();
     const comeBack = () => page.getByRole("link", { name: "Create job" }).click();
     const again = page.getByText("What you typed is here again");
@@ -187,7 +187,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
   });
 
   test("who closes the page with something typed is asked first", async () => {
-    const { context, page } = await openForm("jobs/new");
+    const { context, page } = await openForm("jobs/_new");
     const asked: string[] = [];
     page.on("dialog", (dialog) => {
       asked.push(dialog.type());
@@ -340,7 +340,7 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     { what: "another user", signsOut: false, as: () => other },
     { what: "whoever signs in after somebody signed out", signsOut: true, as: () => owner },
   ])("nothing that was typed is there for $what", async ({ signsOut, as }) => {
-    const { context, page } = await openForm("jobs/new");
+    const { context, page } = await openForm("jobs/_new");
     await field(page, "Name").fill("Half of it");
     if (signsOut) {
       await page.getByRole("button", { name: /your user/ }).click();

@@ -174,7 +174,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     { page: "accounts", asks: "accounts" },
     { page: "settings", asks: "users" },
     { page: "jobs/of-nobody/edit", asks: "jobs/of-nobody" },
-    { page: "jobs/new?from=of-nobody", asks: "jobs/of-nobody" },
+    { page: "jobs/_new?from=of-nobody", asks: "jobs/of-nobody" },
   ])("what failed to load and is tried again on $page: the key was heard", async (at) => {
     const { context, page } = await stage.openPage("");
     const path = `**/dashboard/api/${at.asks}`;
@@ -303,7 +303,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
   });
 
   test("a connection that breaks behind a new job: pressing again makes no second one", async () => {
-    const { context, page } = await stage.openPage("jobs/new");
+    const { context, page } = await stage.openPage("jobs/_new");
     let tries = 0;
     await page.route("**/dashboard/api/jobs", async (route) => {
       if (route.request().method() !== "POST") return route.fallback();
@@ -326,7 +326,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
   });
 
   test("a number that was refused is not corrected while the button is pressed that saves it", async () => {
-    const { context, page } = await stage.openPage("jobs/new");
+    const { context, page } = await stage.openPage("jobs/_new");
     const create = button(page, "Create job");
     const retries = page.getByLabel("Retries", { exact: true });
     await page.getByLabel("Name").fill("Refused");

@@ -242,7 +242,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByLabel("Owner's email").fill("other@example.com");
     await dialog(page).getByRole("button", { name: "Create", exact: true }).click();
     const link = await copied(page, "Copy the link");
-    await page.goto("/dashboard/jobs/new");
+    await page.goto("/dashboard/jobs/_new");
     await page.getByLabel("Name").fill("of the first user");
     const other = await context.newPage();
     await other.goto(link);
@@ -255,7 +255,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   });
 
   test("a session that ends in the middle is said", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await open("jobs/_new");
     // The page has sent all requests that it sends by itself: only typing finds out that the session has ended.
     await page.getByText("At 03:00, every day").waitFor();
     await context.clearCookies();
@@ -378,7 +378,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     async (size) => {
       const id = await createJob({ timezone: "America/Argentina/Buenos_Aires" });
       const { context, page } = await open("", { width: 320, height: 640 });
-      for (const path of ["", "jobs", "jobs/new", `jobs/${id}`, "smtp", "settings"]) {
+      for (const path of ["", "jobs", "jobs/_new", `jobs/${id}`, "smtp", "settings"]) {
         await page.goto(`/dashboard/${path}`);
         await page.locator("main .panel").first().waitFor();
         await page.evaluate(`document.documentElement.style.fontSize = "${size}px"`);
@@ -423,7 +423,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   test.each(["light", "dark"] as const)("%s: the edge of a field can be seen", async (scheme) => {
     const { context, page } = await openWindow(stage.browser, program.url, { scheme });
     await signIn(page, owner);
-    for (const path of ["jobs", "jobs/new"]) {
+    for (const path of ["jobs", "jobs/_new"]) {
       await page.goto(`/dashboard/${path}`);
       await page.locator("main input").first().waitFor();
       expect(Number(await page.evaluate(FAINTEST_EDGE))).toBeGreaterThanOrEqual(3);
@@ -510,7 +510,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   });
 
   test("a form says what is wrong by its own words, and no longer than it is", async () => {
-    const { context, page } = await open("jobs/new");
+    const { context, page } = await open("jobs/_new");
     const errors = page.locator(".mantine-InputWrapper-error");
     await button(page, "Create job").click();
     await page.getByRole("alert").getByText("URL: must").waitFor();
@@ -614,7 +614,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   test("what could not be loaded can be asked for again", async () => {
     const id = await createJob();
     const { context, page } = await open("");
-    for (const path of [`jobs/${id}/edit`, `jobs/new?from=${id}`, "signing-secret", "settings"]) {
+    for (const path of [`jobs/${id}/edit`, `jobs/_new?from=${id}`, "signing-secret", "settings"]) {
       await page.route(/\/api\/(jobs\/|signing-secret|users)/, databaseAway);
       await page.goto(`/dashboard/${path}`);
       const problem = page.getByRole("alert").filter({ hasText: "The database is away." });
@@ -642,7 +642,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await createKey(page, "unanswered");
     const inDoubt = "Carillon does not answer. Look whether it was done all the same.";
     await expect.poll(() => told(inDoubt)).toBe(1);
-    await page.goto("/dashboard/jobs/new");
+    await page.goto("/dashboard/jobs/_new");
     await expect.poll(() => told("Carillon does not answer.")).toBe(1);
     await context.close();
   });
@@ -650,7 +650,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   test("a check that cannot be made is not taken for a schedule that is wrong", async () => {
     const { context, page } = await open("");
     await page.route("**/jobs/check", databaseAway);
-    await page.goto("/dashboard/jobs/new");
+    await page.goto("/dashboard/jobs/_new");
     await page.getByRole("alert").getByText("The database is away.").waitFor();
     expect(await page.getByText("as soon as the schedule is valid").count()).toBe(0);
     await context.close();

@@ -42,7 +42,7 @@ describe.skipIf(chrome === undefined)("a small window", () => {
     { zoom: "200 %", view: TWICE, path: "settings" },
     { zoom: "400 %", view: FOUR_TIMES, path: "settings" },
     { zoom: "400 %", view: FOUR_TIMES, path: "smtp" },
-    { zoom: "100 % on a phone", view: PHONE, path: "jobs/new" },
+    { zoom: "100 % on a phone", view: PHONE, path: "jobs/_new" },
   ])("at a zoom of $zoom the focus is never hidden: /$path", async ({ view, path }) => {
     const { context, page } = await stage.openPage(path, view);
     expect(await walk(page)).toEqual([]);

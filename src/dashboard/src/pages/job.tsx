@@ -190,7 +190,7 @@ function More(props: {
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.Item component={Link} to={`/jobs/new?from=${encodeURIComponent(view.job.id)}`}>
+        <Menu.Item component={Link} to={`/jobs/_new?from=${encodeURIComponent(view.job.id)}`}>
           Duplicate
         </Menu.Item>
         <Menu.Item

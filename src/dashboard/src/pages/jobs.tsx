@@ -88,7 +88,7 @@ export function JobsPage() {
   }, []);
 
   const create = (
-    <Button component={Link} to="/jobs/new" leftSection={<IconPlus size={16} />}>
+    <Button component={Link} to="/jobs/_new" leftSection={<IconPlus size={16} />}>
       Create job
     </Button>
   );

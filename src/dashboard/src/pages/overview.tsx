@@ -175,7 +175,7 @@ function NextRuns({ data }: { data: Overview }) {
       </Group>
       {data.next_runs.length === 0 ? (
         <Text size="sm" c="dimmed">
-          No job is due. <ToPage to="/jobs/new">Create one</ToPage>: a webhook or an email, on a
+          No job is due. <ToPage to="/jobs/_new">Create one</ToPage>: a webhook or an email, on a
           schedule or once.
         </Text>
       ) : (
@@ -266,7 +266,7 @@ function FirstSteps({ steps }: { steps: Overview["first_steps"] }) {
       owners: true,
     },
     { done: steps.mail_sent, text: "Send a first email", to: "/logs" },
-    { done: steps.job_created, text: "Create a scheduled job", to: "/jobs/new" },
+    { done: steps.job_created, text: "Create a scheduled job", to: "/jobs/_new" },
   ];
   const left = all.filter(({ done }) => !done).length;
   if (left === 0) return null;

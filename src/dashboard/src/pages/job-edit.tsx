@@ -3,8 +3,8 @@ import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
-import { call, get, idempotentPost } from "../api.ts";
-import type { Job, JobView } from "../api-types.ts";
+import { call, idempotentPost } from "../api.ts";
+import type { Job } from "../api-types.ts";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useLoaded } from "../loaded.ts";
@@ -12,6 +12,7 @@ import { useNavigateFromHere } from "../still-here.ts";
 import { useSession } from "../session.ts";
 import { JobForm } from "./job-form.tsx";
 import { copyOf, draftOf, emptyDraft } from "./job-draft.ts";
+import { jobQuery } from "./job-query.ts";
 
 /** `?from=ID` starts with a copy of another job. */
 export function NewJobPage() {
@@ -21,8 +22,7 @@ export function NewJobPage() {
   const navigate = useNavigateFromHere();
   const client = useQueryClient();
   const source = useLoaded({
-    queryKey: ["job", from],
-    queryFn: () => get<JobView>(`/jobs/${encodeURIComponent(from ?? "")}`),
+    ...jobQuery(from ?? ""),
     enabled: from !== null,
     refetchOnWindowFocus: false,
   });
@@ -60,11 +60,7 @@ export function EditJobPage() {
   const { id = "" } = useParams();
   const navigate = useNavigateFromHere();
   const client = useQueryClient();
-  const view = useLoaded({
-    queryKey: ["job", id],
-    queryFn: () => get<JobView>(`/jobs/${encodeURIComponent(id)}`),
-    refetchOnWindowFocus: false,
-  });
+  const view = useLoaded({ ...jobQuery(id), refetchOnWindowFocus: false });
   const owner = view.data?.managed_by;
   return (
     <Page
@@ -88,7 +84,7 @@ export function EditJobPage() {
           key={id}
           start={draftOf(view.data.job)}
           id={id}
-          now={async () => draftOf((await get<JobView>(`/jobs/${encodeURIComponent(id)}`)).job)}
+          now={async () => draftOf((await jobQuery(id).queryFn()).job)}
           action="Save"
           save={async (body) => {
             if (Object.keys(body).length === 0) {

@@ -4,7 +4,7 @@ import { IconDots, IconPencil, IconPlayerPlay } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState, type Ref } from "react";
 import { Link, useParams } from "react-router";
-import { ApiError, call, get, post } from "../api.ts";
+import { ApiError, call, post } from "../api.ts";
 import type { JobView } from "../api-types.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
@@ -16,6 +16,7 @@ import { useNavigateFromHere } from "../still-here.ts";
 import { curlOf } from "./job-curl.ts";
 import { JobDetails } from "./job-details.tsx";
 import { JobHistory } from "./job-history.tsx";
+import { jobQuery } from "./job-query.ts";
 import { scheduleActionOf } from "./schedule-action.ts";
 
 export function JobPage() {
@@ -31,11 +32,7 @@ function OneJob({ id }: { id: string }) {
   const more = useRef<HTMLButtonElement>(null);
   const navigate = useNavigateFromHere();
   const client = useQueryClient();
-  const view = useLoaded({
-    queryKey: ["job", id],
-    queryFn: () => get<JobView>(path),
-    refetchInterval: 3_000,
-  });
+  const view = useLoaded({ ...jobQuery(id), refetchInterval: 3_000 });
   // Two mutations, because the end or the failure of the one says nothing about the other.
   const run = useAction(id);
   const change = useAction(id, () => {

@@ -97,10 +97,16 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.getByText("no scheduled run starts").waitFor();
     await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
     await button(page, "Run now").waitFor({ state: "detached" });
-    await page.getByText("not found").waitFor();
-    await page.getByRole("heading", { name: "Executions" }).waitFor();
+    const executions = page.getByRole("heading", { name: "Executions" });
+    await page.getByText("This job was deleted.").waitFor();
+    await executions.waitFor();
     expect(await button(page, "More actions").count()).toBe(0);
     expect(await page.getByText("no scheduled run starts").count()).toBe(0);
+    // Also for whoever comes later.
+    await page.reload();
+    await page.getByText("This job was deleted.").waitFor();
+    await page.getByText("status 410").waitFor();
+    expect(await executions.count()).toBe(1);
     await context.close();
   });
 

@@ -30,17 +30,21 @@ const REASONS: Record<string, string> = {
   account_deleted: "the account was deleted",
 };
 
-export function JobHistory({ id }: { id: string }) {
-  const [limit, setLimit] = useState(FIRST_ENTRIES);
-  const history = useLoaded({
+/** Resolves with what became of the job; also after its deletion. */
+export function historyQuery(id: string, limit = FIRST_ENTRIES) {
+  return {
     queryKey: ["executions", id, limit],
     queryFn: () =>
       get<(Execution | Missed)[]>(
         `/jobs/${encodeURIComponent(id)}/executions?include=missed&limit=${limit}`,
       ),
     refetchInterval: 3_000,
-    placeholderData: keepPreviousData,
-  });
+  };
+}
+
+export function JobHistory({ id, deleted }: { id: string; deleted: boolean }) {
+  const [limit, setLimit] = useState(FIRST_ENTRIES);
+  const history = useLoaded({ ...historyQuery(id, limit), placeholderData: keepPreviousData });
   const entries = history.data ?? [];
   const executions = entries.filter((entry) => entry.kind === "execution");
   return (
@@ -53,7 +57,9 @@ export function JobHistory({ id }: { id: string }) {
         {history.error && <Problem error={history.error} />}
         {history.data && entries.length === 0 && (
           <Text size="sm" c="dimmed">
-            It has not run yet. “Run now” tries it at once, whatever the schedule says.
+            {deleted
+              ? "It has not run."
+              : "It has not run yet. “Run now” tries it at once, whatever the schedule says."}
           </Text>
         )}
         {executions.length > 0 && (

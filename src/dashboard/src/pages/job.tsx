@@ -15,7 +15,7 @@ import { useLoaded } from "../loaded.ts";
 import { useNavigateFromHere } from "../still-here.ts";
 import { curlOf } from "./job-curl.ts";
 import { JobDetails } from "./job-details.tsx";
-import { JobHistory } from "./job-history.tsx";
+import { historyQuery, JobHistory } from "./job-history.tsx";
 import { jobQuery } from "./job-query.ts";
 import { scheduleActionOf } from "./schedule-action.ts";
 
@@ -49,7 +49,6 @@ function OneJob({ id }: { id: string }) {
   const job = data?.job;
   const managed = data?.managed_by !== null && data !== undefined;
   const possible = data && scheduleActionOf(data);
-  // Deleted: its history stays, and is shown beside what was last known of it.
   const gone = view.error instanceof ApiError && view.error.status === 404;
   return (
     <Page
@@ -60,10 +59,10 @@ function OneJob({ id }: { id: string }) {
         </Anchor>
       }
       about={
-        job && (
+        (job ?? gone) && (
           <Group gap="xs">
-            <Status value={job.status} />
-            <span className="mono break">{job.id}</span>
+            {job && !gone && <Status value={job.status} />}
+            <span className="mono break">{id}</span>
           </Group>
         )
       }
@@ -108,7 +107,8 @@ function OneJob({ id }: { id: string }) {
       }
     >
       {view.isPending && <Waiting rows={8} />}
-      {view.error && <Problem error={view.error} />}
+      {view.error && !gone && <Problem error={view.error} />}
+      {gone && <Gone id={id} seen={data !== undefined} />}
       {run.error && <Problem error={run.error} />}
       {change.error && <Problem error={change.error} />}
       {!gone && data?.managed_by && (
@@ -126,7 +126,7 @@ function OneJob({ id }: { id: string }) {
       {data && (
         <Grid>
           <Grid.Col span={{ base: 12, md: 7 }}>
-            <JobHistory id={id} />
+            <JobHistory id={id} deleted={gone} />
           </Grid.Col>
           <Grid.Col span={{ base: 12, md: 5 }}>
             <JobDetails view={data} />
@@ -153,6 +153,20 @@ function OneJob({ id }: { id: string }) {
         </Text>
       </Confirm>
     </Page>
+  );
+}
+
+/** A job that is not there: it was deleted, or it never was and has no history. `seen`: the page has shown it. */
+function Gone({ id, seen }: { id: string; seen: boolean }) {
+  const history = useLoaded(historyQuery(id));
+  if (!seen && history.isPending) return <Waiting rows={8} />;
+  if (!seen && history.data === undefined && history.error)
+    return <Problem error={history.error} />;
+  return (
+    <>
+      <Alert color="orange">This job was deleted.</Alert>
+      {!seen && <JobHistory id={id} deleted />}
+    </>
   );
 }
 

@@ -58,6 +58,9 @@ export function createAccountNamespaces(dependencies: {
       }
     },
   });
+  /** Uids of namespaces as they were last seen. */
+  const seen = new LRUCache<string, string>(fresh);
+
   /** The namespace that the account is bound to, unless another is there now. */
   async function present(
     account: string,
@@ -66,6 +69,7 @@ export function createAccountNamespaces(dependencies: {
   ): Promise<string | undefined> {
     const uid = await namespaceUid(client, namespace);
     if (uid === undefined) return undefined;
+    seen.set(namespace, uid);
     // Bound by name alone: `byNamespace` binds the account to the incarnation that is there now.
     const here =
       bound === null ? (await accounts.byNamespace(namespace, uid))?.id === account : bound === uid;
@@ -89,13 +93,16 @@ export function createAccountNamespaces(dependencies: {
       const bound = await accounts.bindings([...new Set(ids)]);
       const found = await Promise.all(
         bound.map(async ({ account, namespace, namespaceUid: uid, leaving }) => {
-          const answer = { namespace: await present(account, namespace, uid), leaving };
-          return [account, answer] as const;
+          // One made again has another uid, and nobody's jobs: that may be seen late. A binding may not.
+          const known = uid !== null && seen.get(namespace) === uid;
+          const there = known ? namespace : await present(account, namespace, uid);
+          return [account, { namespace: there, leaving }] as const;
         }),
       );
       const answers = new Map(found);
       return ids.map((id) => answers.get(id) ?? { namespace: undefined, leaving: false });
     },
+    pace: { timers, monotonic },
     maxRows: AT_ONCE,
     // One namespace that may not be looked at must not stop the others.
     isRowFault: (error) => error instanceof ApiError,

@@ -7,8 +7,8 @@ const RETRY_SECONDS = 1;
 
 /**
  * Works in an account's namespace. Which that is comes from a cache, so the binding is read once more after the work,
- * when whatever it met there has been met: work in a namespace that the account has left, or that was made again,
- * counts for nothing and is done once more in the right one.
+ * when whatever it met there has been met: work in a namespace that the account has left counts for nothing and is
+ * done once more in the right one.
  */
 export function createInNamespace(
   accountNamespaces: Pick<AccountNamespaces, "bindingOf" | "forget" | "namespaceOf">,

@@ -11,8 +11,8 @@ export interface AccountNamespaces {
   /** Undefined when the account is bound to no namespace, or its namespace is gone. May be seconds old. */
   namespaceOf(account: string): Promise<string | undefined>;
   /**
-   * The same, and never from before the call: for whoever has to know where the account was bound when something was
-   * already done. `leaving`: the account may be about to move to another namespace.
+   * The same, and the binding never from before the call: for whoever has to know where the account was bound when
+   * something was already done. `leaving`: the account may be about to move to another namespace.
    */
   bindingOf(account: string): Promise<{ namespace: string | undefined; leaving: boolean }>;
   /** From now on the answers are looked up anew: all of them, or that for this namespace. */

@@ -185,7 +185,16 @@ describe("carillon admin on DATABASE_URL", () => {
       args: ["admin", "keys", "reencrypt", "--output", "json"],
       env: { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: fresh },
     }).finished;
-    expect(JSON.parse(reencrypted.stdout)).toEqual({ reencrypted: 3 });
+    // Whatever secrets other tests have made.
+    const pool = createPool({ url: database.url, applicationName: "test" });
+    const { rows } = await pool.query<{ sealed: string }>(
+      `select secret as sealed from signing_secrets
+       union all select password from smtp_settings where password is not null`,
+    );
+    await pool.end();
+    expect(rows.length).toBeGreaterThan(0);
+    expect(JSON.parse(reencrypted.stdout)).toEqual({ reencrypted: rows.length });
+    expect(rows.filter(({ sealed }) => !sealed.startsWith("k2:"))).toEqual([]);
   });
 });
 

@@ -279,17 +279,21 @@ describe("signing secrets", () => {
   test("a rotation waits for a first use under way, and replaces its secret", async () => {
     const store = createSigningSecrets({ pool, keyRing });
     const account = await newAccount();
+    const id = randomUUID();
+    const context = sealContext({ table: "signing_secrets", column: "secret", account, row: id });
     const first = await pool.connect();
     try {
       await first.query("begin");
-      await first.query(
-        "insert into signing_secrets (id, account, secret) values (gen_random_uuid(), $1, 'sealed')",
-        [account],
-      );
+      await first.query("insert into signing_secrets (id, account, secret) values ($1, $2, $3)", [
+        id,
+        account,
+        keyRing.encrypt("whsec_first", context),
+      ]);
       const rotated = store.rotate(account);
       await until("it waits", async () => (await statementsThatWaitForALock(pool)) === 1);
       await first.query("commit");
-      expect((await rotated).oldValidUntil).not.toBeNull();
+      const { secret } = await rotated;
+      expect(await store.current(account)).toEqual([secret, "whsec_first"]);
     } finally {
       first.release();
     }

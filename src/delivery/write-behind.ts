@@ -63,11 +63,12 @@ export function createWriteBehind<T>(options: {
   let flushing: Timer | undefined;
   /** `flushSoon` was called for the items that wait. */
   let flushWanted = false;
-  /** Items put aside, and whether it is a lock that they wait for. */
-  const aside = new Map<T, { forLock: boolean }>();
-  /** How many items wait for the lock of each `lockedBy`. */
+  /** Items put aside until somebody's lock is released. */
+  const lockedOut = new Set<T>();
+  /** How many of them wait for the lock of each `lockedBy`. */
   const locks = new Map<unknown, number>();
-  let lockedOut = 0;
+  /** Items put aside because even alone they could not be written. */
+  const faulty = new Set<T>();
   let retrying: Timer | undefined;
   let idleWaiters: (() => void)[] = [];
 
@@ -110,7 +111,7 @@ export function createWriteBehind<T>(options: {
   }
 
   function wakeWhenIdle(): void {
-    if (aside.size > 0) return;
+    if (asideCount() > 0) return;
     for (const wake of idleWaiters) wake();
     idleWaiters = [];
   }
@@ -120,25 +121,24 @@ export function createWriteBehind<T>(options: {
     let delay = RETRY.first;
     while (rest.length > 0) {
       const part = rest.slice(0, size);
-      if (locks.size > 0) {
-        const lockedItems = await putLockedAside(part);
-        rest = rest.filter((item) => !lockedItems.has(item));
-        if (lockedItems.size > 0) continue;
+      if (lockedOut.size > 0 && (await lockOut(part))) {
+        rest = rest.filter((item) => !lockedOut.has(item));
+        continue;
       }
       try {
         await write(part);
         size = Math.min(size * 2, maxBatch);
       } catch (error) {
-        if (error instanceof LockHeld) {
-          const lockedItems = await putLockedAside(part);
-          rest = rest.filter((item) => !lockedItems.has(item));
-          if (lockedItems.size > 0) continue;
+        if (error instanceof LockHeld && (await lockOut(part))) {
+          rest = rest.filter((item) => !lockedOut.has(item));
+          continue;
         }
         if (!(error instanceof ContentRefused)) {
           onOutage(error);
           if (part.length === 1 && !(error instanceof DependencyUnavailable)) {
-            writing -= part.length;
-            for (const item of part) putAside(item, { forLock: false });
+            writing -= 1;
+            for (const item of part) faulty.add(item);
+            retryLater();
             rest = rest.slice(1);
           }
           size = Math.ceil(part.length / 2);
@@ -153,14 +153,16 @@ export function createWriteBehind<T>(options: {
     }
   }
 
-  /** Returns the locked items: none when the lock is on something else, or cannot be asked for now. */
-  async function putLockedAside(items: readonly T[]): Promise<ReadonlySet<T>> {
+  /**
+   * Puts aside those of the items being written that are locked. False: none of them is, or it cannot be asked for now.
+   */
+  async function lockOut(items: readonly T[]): Promise<boolean> {
     const lockedItems = await lockedOf(items);
-    if (lockedItems.size === 0) return lockedItems;
+    if (lockedItems.size === 0) return false;
     writing -= lockedItems.size;
-    for (const item of lockedItems) putAside(item, { forLock: true });
+    for (const item of lockedItems) waitForLock(item);
     onLocked?.([...lockedItems]);
-    return lockedItems;
+    return true;
   }
 
   async function lockedOf(items: readonly T[]): Promise<ReadonlySet<T>> {
@@ -173,24 +175,22 @@ export function createWriteBehind<T>(options: {
     }
   }
 
-  function putAside(item: T, why: { forLock: boolean }): void {
-    aside.set(item, why);
-    if (why.forLock) countLocked(item, 1);
+  function waitForLock(item: T): void {
+    lockedOut.add(item);
+    countLock(item, 1);
     retryLater();
   }
 
-  function takeBack(item: T): void {
-    if (aside.get(item)?.forLock) countLocked(item, -1);
-    aside.delete(item);
-  }
-
-  function countLocked(item: T, change: 1 | -1): void {
+  function countLock(item: T, change: 1 | -1): void {
     const by = lockedBy(item);
     const count = (locks.get(by) ?? 0) + change;
     if (count > 0) locks.set(by, count);
     else locks.delete(by);
-    lockedOut += change;
     onLockedOut?.(item, change > 0);
+  }
+
+  function asideCount(): number {
+    return lockedOut.size + faulty.size;
   }
 
   function retryLater(): void {
@@ -199,7 +199,7 @@ export function createWriteBehind<T>(options: {
         .catch(onOutage)
         .finally(() => {
           retrying = undefined;
-          if (aside.size > 0) retryLater();
+          if (asideCount() > 0) retryLater();
           if (idleWaiters.length > 0) start();
           else schedule();
         });
@@ -208,14 +208,15 @@ export function createWriteBehind<T>(options: {
 
   /** Items whose lock is released wait with the others again; those that waited for no lock are tried alone. */
   async function retryAside(): Promise<void> {
-    const items = Array.from(aside.keys());
-    const lockedItems = await lockedOf(items.filter((item) => aside.get(item)?.forLock));
+    const items = [...lockedOut];
+    const stillLocked = await lockedOf(items);
     for (const item of items) {
-      if (lockedItems.has(item)) continue;
-      if (aside.get(item)?.forLock) waiting.push(item);
-      else if (!(await settledAlone(item))) continue;
-      takeBack(item);
+      if (stillLocked.has(item)) continue;
+      lockedOut.delete(item);
+      countLock(item, -1);
+      waiting.push(item);
     }
+    for (const item of Array.from(faulty)) if (await settledAlone(item)) faulty.delete(item);
   }
 
   /** True: it was written, or refused for good. */
@@ -248,7 +249,7 @@ export function createWriteBehind<T>(options: {
   return {
     add: (item, held = false) => {
       if (held || locks.has(lockedBy(item))) {
-        putAside(item, { forLock: true });
+        waitForLock(item);
       } else {
         waiting.push(item);
         schedule();
@@ -260,13 +261,13 @@ export function createWriteBehind<T>(options: {
       schedule();
     },
     get pending() {
-      return waiting.length + writing + aside.size;
+      return waiting.length + writing + asideCount();
     },
     get lockedOut() {
-      return lockedOut;
+      return lockedOut.size;
     },
     idle: async () => {
-      if (waiting.length === 0 && !active && aside.size === 0) return;
+      if (waiting.length === 0 && !active && asideCount() === 0) return;
       await new Promise<void>((resolve) => {
         idleWaiters.push(resolve);
         start();

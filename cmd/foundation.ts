@@ -61,9 +61,15 @@ export function createFoundation(options: {
     monotonic,
     message: "a connection to PostgreSQL failed: it is made again until one holds",
   });
+  const shortage = createSwarmWarning({
+    log,
+    monotonic,
+    message:
+      "no connection can be opened: this process or its machine is at its limit of open files or out of memory",
+  });
   const onError = (error: unknown) => {
     // Connections that PostgreSQL cuts while this process ends do not matter.
-    if (!closing) connectionFailed(error);
+    if (!closing) connectionFailed({ err: error });
   };
   const usesNotWritten = (error: unknown) => {
     if (!closing) log.warn({ err: error }, "when API keys were last used is written later");
@@ -127,12 +133,9 @@ export function createFoundation(options: {
   const dial = createGuardedDial({
     rules,
     accountRules,
-    onShortage: createSwarmWarning({
-      log,
-      monotonic,
-      message:
-        "no connection can be opened: this process or its machine is at its limit of open files or out of memory",
-    }),
+    onShortage: (error) => {
+      shortage({ err: error });
+    },
     ...(kubernetes && configuration.allowOwnNamespaceServices === true
       ? {
           clusterNamespace: createServiceNamespaces({ ...kubernetes, monotonic, timers }),

@@ -295,8 +295,8 @@ export function createController(deps: ControllerDeps): Controller {
     current: () => boolean,
   ): Promise<readonly string[]> {
     if (queue.aside.size === 0 || uids.length === 0) return uids;
-    const aside = new Set(await putLockedAside(uids, current));
-    return uids.filter((uid) => !aside.has(uid));
+    await putLockedAside(uids, current);
+    return uids.filter((uid) => !queue.aside.has(uid));
   }
 
   /** Milliseconds until something is due by itself; the bell rings for everything else. */
@@ -333,8 +333,7 @@ export function createController(deps: ControllerDeps): Controller {
         if (!worked) await bell.wait(idleMs(), signal);
       } catch (error) {
         if (term === inTerm) for (const uid of batch.taken) queue.add(uid);
-        if (error instanceof LockHeld && (await putLockedAside(batch.written, current)).length > 0)
-          continue;
+        if (error instanceof LockHeld && (await putLockedAside(batch.written, current))) continue;
         if (error instanceof DependencyUnavailable) {
           // No job's fault, even if a read works: a demoted primary answers reads and refuses writes. If the batch took
           // too long, a smaller one gets through.
@@ -357,15 +356,12 @@ export function createController(deps: ControllerDeps): Controller {
     }
   }
 
-  /** Puts aside those that somebody has locked, so that the others go on, and returns them. */
-  async function putLockedAside(
-    uids: readonly string[],
-    current: () => boolean,
-  ): Promise<readonly string[]> {
+  /** Puts aside the jobs that somebody has locked, so that the others go on. False: none of these are locked. */
+  async function putLockedAside(uids: readonly string[], current: () => boolean): Promise<boolean> {
     const aside = await locked.putAside(uids, current);
-    if (aside.length === 0) return aside;
-    warnOfLocks(undefined, { jobs: aside.length, uid: aside[0] });
-    return aside;
+    if (aside.length === 0) return false;
+    warnOfLocks({ jobs: aside.length, uid: aside[0] });
+    return true;
   }
 
   /** If the batch that failed was a single job, it is put off. */

@@ -117,7 +117,7 @@ export function createDeliveryWorker(options: {
   function outage(error: unknown): void {
     if (error instanceof DependencyUnavailable) {
       lastOutage = monotonic();
-      warnOfOutage(error);
+      warnOfOutage({ err: error });
     } else log.error({ err: error }, "a delivery loop failed");
   }
   const recorder = createOutcomeRecorder({

@@ -29,7 +29,7 @@ export interface HeldRuns {
    * A record of the job, or of the account alone, begins to wait for somebody's lock, or does not wait any more. Until
    * then claims exclude the job, and an account with as many such jobs or records as it may have slots.
    */
-  lockedOut(of: { account: string; jobUid: string | undefined }, waits: boolean): void;
+  lockedOut(of: LockedOut, waits: boolean): void;
   /**
    * How many runs a claim may start: so many find a slot, whichever account or destination outside `full` they
    * call.
@@ -52,6 +52,12 @@ export interface HeldRuns {
   full(now: Instant, patience: number): ClaimExclusions;
   readonly waiting: number;
   readonly inFlight: number;
+}
+
+/** Of whom a record waits for somebody's lock: a job, or an account's part of the log of mails. */
+export interface LockedOut {
+  account: string;
+  jobUid: string | undefined;
 }
 
 /** Accounts, `destinationKey`s, and uids of jobs. */

@@ -7,6 +7,7 @@ import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
+import type { LockedOut } from "./held-runs.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 import { createWriteBehind, type WriteBehind } from "./write-behind.ts";
 
@@ -25,12 +26,6 @@ export interface OutcomeRecorder {
   readonly lockedOut: number;
   /** Resolves when everything has been written. */
   readonly idle: () => Promise<void>;
-}
-
-/** Of whom something waits for a lock: a job, or an account's part of the log of mails. */
-export interface LockedOut {
-  account: string;
-  jobUid: string | undefined;
 }
 
 /** How long a record waits for others, in milliseconds, and for how many. */
@@ -80,7 +75,7 @@ export function createOutcomeRecorder(options: {
       onLockedOut({ account, jobUid }, waits);
     },
     onLocked: (items: readonly { run: ClaimedRun }[]) => {
-      warnOfLockedRuns(undefined, { runs: items.length, job: items[0]?.run.jobId });
+      warnOfLockedRuns({ runs: items.length, job: items[0]?.run.jobId });
     },
   };
 
@@ -147,7 +142,7 @@ export function createOutcomeRecorder(options: {
       onLockedOut({ account, jobUid: undefined }, waits);
     },
     onLocked: (items) => {
-      warnOfLockedMails(undefined, { mails: items.length, account: items[0]?.account });
+      warnOfLockedMails({ mails: items.length, account: items[0]?.account });
     },
     // A lock on the log does not keep leases from being renewed. So it is no outage, which would keep this worker from
     // looking for dead ones.

@@ -208,8 +208,9 @@ export function createStarter(options: {
         ? { signingSecrets: await options.signingKeys(account) }
         : { signingSecrets: [], smtpRevision: await options.smtpRevision(account) };
     } catch (error) {
-      if (error instanceof DependencyUnavailable) warnings[kind](error, { account });
-      else log.warn({ err: error, account }, UNREADABLE[kind]);
+      const fields = { err: error, account };
+      if (error instanceof DependencyUnavailable) warnings[kind](fields);
+      else log.warn(fields, UNREADABLE[kind]);
       return undefined;
     }
   }

@@ -107,7 +107,7 @@ export function requestEnvelope(options: {
       const outage = `${error.name} ${error.dependency}`;
       const warn = outages.get(outage) ?? createSwarmWarning({ log, monotonic, message });
       outages.set(outage, warn);
-      warn(error, about);
+      warn({ err: error, ...about });
     } else if (answer.body.code === "dependency_unavailable")
       log.warn({ err: error, ...about }, message);
     if (answer.body.code === "rate_limited") metrics.rateLimited.inc();

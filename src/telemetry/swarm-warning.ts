@@ -6,18 +6,16 @@ const QUIET = 30_000;
 
 /**
  * For what comes in swarms, such as the errors of an outage, which breaks every connection and fails each try to make
- * one: the first is a warning, and those within 30 s of it are logged at debug level. Without an error there is only
- * what it is `about`.
+ * one: the first is a warning, and those within 30 s of it are logged at debug level.
  */
 export function createSwarmWarning(options: {
   log: Pick<Logger, "warn" | "debug">;
   monotonic: Monotonic;
   message: string;
-}): (error: unknown, about?: object) => void {
+}): (fields: object) => void {
   const { log, monotonic, message } = options;
   let warned = -Infinity;
-  return (error, about) => {
-    const fields = { ...(error === undefined ? {} : { err: error }), ...about };
+  return (fields) => {
     if (monotonic() - warned < QUIET) {
       log.debug(fields, message);
       return;

@@ -13,7 +13,7 @@ test("one warning for the errors of half a minute; the others are there for who 
   });
   for (const at of [0, 0, 29_999, 30_000, 45_000, 60_000]) {
     now = at;
-    warn(at);
+    warn({ err: at });
   }
   expect(lines).toEqual([
     ["warn", 0],

@@ -1,6 +1,6 @@
 import { isSmtpHost, type ApiKey } from "../domain/account.ts";
 import { parseAddress } from "../domain/address.ts";
-import { isoUtc } from "../domain/instant.ts";
+import { isoUtc, isoUtcOrNull } from "../domain/instant.ts";
 import {
   accountNamed,
   asJson,
@@ -97,7 +97,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     async run({ stores, options }) {
       const account = await accountNamed(stores, requiredValue(options, "account"));
       const { secret, oldValidUntil } = await stores.signingSecrets.rotate(account.id);
-      const until = oldValidUntil === null ? null : isoUtc(oldValidUntil);
+      const until = isoUtcOrNull(oldValidUntil);
       return {
         text: secret,
         ...(until === null ? {} : { note: `the old secret goes on signing until ${until}` }),
@@ -214,7 +214,7 @@ function keyView(key: ApiKey): object {
     prefix: key.prefix,
     label: key.label,
     created_at: isoUtc(key.createdAt),
-    last_used_at: key.lastUsedAt === null ? null : isoUtc(key.lastUsedAt),
+    last_used_at: isoUtcOrNull(key.lastUsedAt),
   };
 }
 

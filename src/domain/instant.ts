@@ -15,6 +15,11 @@ export function isoUtc(instant: Instant): string {
   return lastText;
 }
 
+/** For a moment that may not be there. */
+export function isoUtcOrNull(instant: Instant | null): string | null {
+  return instant === null ? null : isoUtc(instant);
+}
+
 /** Mostly the same moment is asked for again: many jobs share one fire time, and their runs end within milliseconds. */
 let lastInstant = Number.NaN;
 let lastText = "";

@@ -1,6 +1,6 @@
 import type { Cursor } from "../domain/cursor.ts";
 import { timingOf } from "../domain/timing.ts";
-import { isoUtc, type Instant } from "../domain/instant.ts";
+import { isoUtc, isoUtcOrNull, type Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { isHalted, jobStatus, nextRunAt } from "../domain/job-status.ts";
 import type { CircuitState } from "../domain/ports/circuits.ts";
@@ -49,7 +49,7 @@ export function jobDetail(
     ...jobSummary(view),
     ...fields,
     webhook_payload: payload === null ? null : new JsonText(payload),
-    next_run_at: next === null ? null : isoUtc(next),
+    next_run_at: isoUtcOrNull(next),
     last_run_at: history?.last ? isoUtc(history.last.executedAt) : null,
     last_status: history?.last?.status ?? null,
     circuit: view.circuit,

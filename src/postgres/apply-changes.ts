@@ -1,5 +1,5 @@
 import { destinationKey } from "../domain/destination.ts";
-import { isoUtc } from "../domain/instant.ts";
+import { isoUtc, isoUtcOrNull } from "../domain/instant.ts";
 import type { Job, JobSpec } from "../domain/job.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
@@ -110,7 +110,7 @@ async function advanceCursors(
       column(({ to }) => to.lastRunNow),
       column(({ to }) => to.deleted),
       column(({ to }) => to.revision),
-      column(({ to }) => (to.haltedAt === null ? null : isoUtc(to.haltedAt))),
+      column(({ to }) => isoUtcOrNull(to.haltedAt)),
     ],
   );
   return new Set(rows.map((row) => row.job_uid));

@@ -1,4 +1,4 @@
-import { isoUtc, type Instant } from "../domain/instant.ts";
+import { isoUtcOrNull, type Instant } from "../domain/instant.ts";
 import type { MissedReason } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
 import { UNCLAIMED } from "./claims.ts";
@@ -98,7 +98,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
       drops.map((drop) => drop.destination),
       drops.map((drop) => drop.scope),
       drops.map((drop) => drop.reason),
-      drops.map(({ decidedUpTo }) => (decidedUpTo === null ? null : isoUtc(decidedUpTo))),
+      drops.map(({ decidedUpTo }) => isoUtcOrNull(decidedUpTo)),
       drops.map((drop) => drop.allDue),
       drops.map((drop) => drop.again.join(" ")),
     ],

@@ -1,7 +1,7 @@
 import { isSmtpHost, type ApiKey, type SmtpSettings } from "../../domain/account.ts";
 import { parseAddress, wireAddress } from "../../domain/address.ts";
 import type { Finding } from "../../domain/findings.ts";
-import { isoUtc } from "../../domain/instant.ts";
+import { isoUtc, isoUtcOrNull } from "../../domain/instant.ts";
 import { mailFailureText } from "../../domain/mail.ts";
 import type { ApiKeys, SigningSecrets, SmtpSettingsStore } from "../../domain/ports/accounts.ts";
 import type { DestinationPolicy } from "../../domain/ports/destination-policy.ts";
@@ -72,15 +72,14 @@ export function credentialRoutes(options: CredentialRouteOptions) {
     async getSigningSecret({ account }: DashboardRequest): Promise<ApiAnswer> {
       const secrets = (await signingSecrets.list(account)).map(({ secret, validUntil }) => ({
         secret,
-        valid_until: validUntil === null ? null : isoUtc(validUntil),
+        valid_until: isoUtcOrNull(validUntil),
       }));
       return { status: 200, body: { secrets } };
     },
 
     async rotateSigningSecret({ account }: DashboardRequest): Promise<ApiAnswer> {
       const { secret, oldValidUntil } = await signingSecrets.rotate(account);
-      const until = oldValidUntil === null ? null : isoUtc(oldValidUntil);
-      return { status: 200, body: { secret, old_valid_until: until } };
+      return { status: 200, body: { secret, old_valid_until: isoUtcOrNull(oldValidUntil) } };
     },
   };
 
@@ -146,7 +145,7 @@ function keyView(key: ApiKey) {
     label: key.label,
     prefix: key.prefix,
     created_at: isoUtc(key.createdAt),
-    last_used_at: key.lastUsedAt === null ? null : isoUtc(key.lastUsedAt),
+    last_used_at: isoUtcOrNull(key.lastUsedAt),
   };
 }
 

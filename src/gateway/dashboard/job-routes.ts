@@ -1,5 +1,5 @@
 import type { Finding } from "../../domain/findings.ts";
-import { isoUtc, type Instant } from "../../domain/instant.ts";
+import { isoUtc, isoUtcOrNull, type Instant } from "../../domain/instant.ts";
 import type { JobSpec, Schedule } from "../../domain/job.ts";
 import type { Clock } from "../../domain/ports/clock.ts";
 import type { DashboardStatistics } from "../../domain/ports/dashboard.ts";
@@ -224,7 +224,7 @@ function rowOf({ job, status, nextRunAt }: InventoryItem, history: JobHistory | 
     run_at: schedule.kind === "once" ? isoUtc(schedule.at) : null,
     target: job.address,
     status,
-    next_run_at: nextRunAt === null ? null : isoUtc(nextRunAt),
+    next_run_at: isoUtcOrNull(nextRunAt),
     last_run_at: history?.last ? isoUtc(history.last.executedAt) : null,
     last_status: history?.last?.status ?? null,
     managed_by: job.owner?.tool ?? null,

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
-import type { Accounts } from "../domain/ports/accounts.ts";
+import type { Accounts, NamespaceBinding } from "../domain/ports/accounts.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
@@ -23,7 +23,7 @@ const AT_ONCE = 16;
  * who may only write in the namespace. Cached, because every event of a watch asks.
  */
 export function createAccountNamespaces(dependencies: {
-  accounts: Pick<Accounts, "bindings" | "byNamespace" | "get" | "list">;
+  accounts: Pick<Accounts, "bindings" | "byNamespace" | "list">;
   client: KubernetesClient;
   monotonic: Monotonic;
   timers: Timers;
@@ -62,11 +62,8 @@ export function createAccountNamespaces(dependencies: {
   const seen = new LRUCache<string, string>(fresh);
 
   /** The namespace that the account is bound to, unless another is there now. */
-  async function present(
-    account: string,
-    namespace: string,
-    bound: string | null,
-  ): Promise<string | undefined> {
+  async function present(binding: NamespaceBinding): Promise<string | undefined> {
+    const { account, namespace, namespaceUid: bound } = binding;
     const uid = await namespaceUid(client, namespace);
     if (uid === undefined) return undefined;
     seen.set(namespace, uid);
@@ -79,11 +76,8 @@ export function createAccountNamespaces(dependencies: {
   const namespaceByAccount = new LRUCache<string, { namespace: string | undefined }>({
     ...fresh,
     async fetchMethod(key) {
-      const id = nameIn(key);
-      const account = await accounts.get(id);
-      if (!account || account.deletedAt !== null || account.namespace === null)
-        return { namespace: undefined };
-      return { namespace: await present(id, account.namespace, account.namespaceUid) };
+      const [binding] = await accounts.bindings([nameIn(key)]);
+      return { namespace: binding && (await present(binding)) };
     },
   });
 
@@ -92,11 +86,14 @@ export function createAccountNamespaces(dependencies: {
     async commit(ids) {
       const bound = await accounts.bindings([...new Set(ids)]);
       const found = await Promise.all(
-        bound.map(async ({ account, namespace, namespaceUid: uid, leaving }) => {
+        bound.map(async (binding) => {
+          const { account, namespace, namespaceUid: uid, leaving } = binding;
           // One made again has another uid, and nobody's jobs: that may be seen late. A binding may not.
           const known = uid !== null && seen.get(namespace) === uid;
-          const there = known ? namespace : await present(account, namespace, uid);
-          return [account, { namespace: there, leaving }] as const;
+          return [
+            account,
+            { namespace: known ? namespace : await present(binding), leaving },
+          ] as const;
         }),
       );
       const answers = new Map(found);

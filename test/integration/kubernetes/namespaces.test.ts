@@ -470,9 +470,18 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         monotonic: () => now,
         timers: realTime.timers,
         accounts: {
-          bindings: async () => [],
+          bindings: async (ids) =>
+            ids.includes(bound.id)
+              ? [
+                  {
+                    account: bound.id,
+                    namespace: name,
+                    namespaceUid: bound.namespaceUid,
+                    leaving: false,
+                  },
+                ]
+              : [],
           list: async () => [bound],
-          get: async (id) => (id === bound.id ? bound : undefined),
           byNamespace: async (namespace, its) => {
             asked += 1;
             return namespace === bound.namespace && its === bound.namespaceUid ? bound : undefined;
@@ -499,7 +508,6 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       accounts: {
         bindings: async () => [],
         list: async () => bound,
-        get: async () => account,
         byNamespace: async () => bound[0],
       },
     });
@@ -526,7 +534,6 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       accounts: {
         bindings: async () => [],
         list: async () => bound,
-        get: async () => undefined,
         byNamespace: async () => undefined,
       },
     });
@@ -549,7 +556,6 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       accounts: {
         bindings: async () => [],
         list: async () => [],
-        get: async () => undefined,
         byNamespace: async (namespace) => {
           asked.push(namespace);
           return undefined;

@@ -28,7 +28,6 @@ function world(look: (path: string) => Promise<void> = async () => undefined) {
   };
   const found = createAccountNamespaces({
     accounts: {
-      get: async () => account(),
       list: async () => {
         state.lists += 1;
         const listed = [account()];

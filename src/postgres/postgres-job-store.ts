@@ -25,7 +25,10 @@ const MOST_PER_PAGE = 100;
 const WITHOUT_BULK = `uid, account, id, generation, version, created_at, deleted_at,
   spec #- '{target,payload}' #- '{target,body}' as spec`;
 
-/** Jobs in a PostgreSQL table: the store of standalone, and of processes without a cluster. Nothing else manages them, so no JobOwned. */
+/**
+ * Jobs in a PostgreSQL table: the store of standalone, and of processes without a cluster. Nothing else manages them, so
+ * no JobOwned.
+ */
 export function createPostgresJobStore(options: {
   pool: Pool;
   notifications: Notifications;

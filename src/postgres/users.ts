@@ -214,22 +214,26 @@ async function lockInCharge(
   return rows;
 }
 
-/** What is wrong with address and password; that the address is taken is found when the user is created. */
+/**
+ * What is wrong with address and password, whether or not there is such a user. That the address is taken, or that the
+ * password is a common one, is found when the user is created.
+ */
 export function userFindings({ email, password }: { email: string; password: string }): Finding[] {
-  const findings = passwordFindings(password);
+  const findings = lengthFindings(password);
   const address = parseAddress(email);
   if (address.kind === "invalid") findings.push({ field: "email", message: address.reason });
   return findings;
 }
 
-function passwordFindings(password: string): Finding[] {
-  const message = passwordProblem(password);
-  return message === undefined ? [] : [{ field: "password", message }];
+/** Of a password that is there already: whether it is one of the common ones counts when it is chosen. */
+function lengthFindings(password: string): Finding[] {
+  if (Array.from(password).length >= MIN_PASSWORD && password.length <= MAX_PASSWORD) return [];
+  const message = `must be ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`;
+  return [{ field: "password", message }];
 }
 
-function passwordProblem(password: string): string | undefined {
-  if (Array.from(password).length < MIN_PASSWORD || password.length > MAX_PASSWORD)
-    return `must be ${MIN_PASSWORD} to ${MAX_PASSWORD} characters`;
-  if (isCommonPassword(password)) return "is one of the first that are guessed: choose another";
-  return undefined;
+function passwordFindings(password: string): Finding[] {
+  const findings = lengthFindings(password);
+  if (findings.length > 0 || !isCommonPassword(password)) return findings;
+  return [{ field: "password", message: "is one of the first that are guessed: choose another" }];
 }

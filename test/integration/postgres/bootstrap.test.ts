@@ -65,6 +65,16 @@ test("a name with two spaces in a row is refused, but not if the account has it 
   ]);
 });
 
+test("a common password is refused, but not if the user is there already", async () => {
+  const first = { ...FIRST, bootstrapPassword: "changeme123" };
+  await expect(start(first)).rejects.toThrow(
+    "CARILLON_BOOTSTRAP_PASSWORD: is one of the first that are guessed",
+  );
+  // As an earlier release made it.
+  expect(await start(FIRST)).toEqual(["Created the user ada@example.com of the account default"]);
+  expect(await start(first)).toEqual([]);
+});
+
 test("a try that died half-way is finished", async () => {
   await createAccounts({ pool }).create({ name: "default" });
   expect(await start(FIRST)).toEqual(["Created the user ada@example.com of the account default"]);

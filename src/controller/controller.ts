@@ -255,6 +255,12 @@ export function createController(deps: ControllerDeps): Controller {
     return true;
   }
 
+  /** Whether what is known of the jobs, of the time and of who leads is good enough to decide by. */
+  function mayDecide(): boolean {
+    // `holds` may turn false before the listener hears of it.
+    return staleSince === undefined && leading && leadership.holds() && clock.known;
+  }
+
   /** One piece of work; false when there is none at the moment. Throws when PostgreSQL fails. */
   async function step(batch: Batch, current: () => boolean): Promise<boolean> {
     if (cursorsDue) {
@@ -282,7 +288,9 @@ export function createController(deps: ControllerDeps): Controller {
     batch.taken = queue.take(batch.limit);
     if (batch.taken.length === 0) return cancelSome(batch, current);
     batch.written = await unlocked(batch.taken, current);
-    await reconciler.reconcile(batch.written, current);
+    if (mayDecide() && !cursorsDue) await reconciler.reconcile(batch.written, current);
+    // What was true before that question is not true any more.
+    else if (current()) for (const uid of batch.taken) queue.add(uid);
     return true;
   }
 
@@ -314,13 +322,9 @@ export function createController(deps: ControllerDeps): Controller {
       const inTerm = term;
       const current = (): boolean => leading && term === inTerm;
       try {
-        // `holds` may turn false before the listener hears of it: asked before every batch.
-        if (staleSince !== undefined || !leading) {
-          await bell.wait(HOUR, signal);
-          continue;
-        }
-        if (!leadership.holds() || !clock.known) {
-          await bell.wait(CLOCK_POLL_MS, signal);
+        if (!mayDecide()) {
+          // The bell tells of a view that is no longer stale, and of a term that begins, but not of the others.
+          await bell.wait(staleSince !== undefined || !leading ? HOUR : CLOCK_POLL_MS, signal);
           continue;
         }
         const worked = await step(batch, current);

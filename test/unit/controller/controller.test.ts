@@ -1314,6 +1314,54 @@ async function halted() {
   return { w, news, ...started };
 }
 
+for (const { what, turn } of [
+  {
+    what: "a view turns stale",
+    turn: ({ w }: { w: ReturnType<typeof world> }) => {
+      // The deletion of a cannot be read: the view is known to lack a change.
+      w.jobs.downWith = () => new ChangeUnread("postgres");
+      w.jobs.down = true;
+      w.jobs.remove("a", true);
+      w.jobs.wake();
+    },
+  },
+  {
+    what: "leadership lapses",
+    turn: ({ leadership }: { leadership: SwitchableLeadership }) => {
+      leadership.lapsed = true;
+    },
+  },
+])
+  test(`${what} while it is asked who is locked: nothing is decided by it`, async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    w.jobs.put(minutely("b"));
+    const { leadership } = start(w);
+    await w.time.advanceTo(at("12:00:40"));
+    const apply = w.ledger.apply.bind(w.ledger);
+    w.ledger.apply = async (changes) => {
+      if (changes.some(({ job }) => job.uid === "b")) throw new LockHeld("postgres");
+      return apply(changes);
+    };
+    // b is put aside at 12:01. From then on each batch is preceded by the question; that of 12:02 gets no answer.
+    const answer = Promise.withResolvers<void>();
+    let asked = false;
+    w.ledger.locked = async (uids) => {
+      if (uids.includes("a") && w.time.now() >= at("12:02")) {
+        asked = true;
+        await answer.promise;
+      }
+      return new Set(uids.filter((uid) => uid === "b"));
+    };
+    await w.time.advanceTo(at("12:02:05"));
+    expect(asked).toBe(true);
+    turn({ w, leadership });
+    await settle();
+    answer.resolve();
+    await w.time.advanceTo(at("12:02:06"));
+    expect(keys(w, "a")).toEqual(["12:01"]);
+  });
+
 describe("what others write", () => {
   test.each([
     { told: "of the job", uids: ["a"] },

@@ -152,7 +152,20 @@ export function specFromResource(spec: ScheduledJobSpec, resourceName: string): 
     if (!(error instanceof TypeError)) throw error;
     // Only with another CRD than ours, as when a newer release installed its own while this one still runs. The job is
     // refused, so that it does not stop the others.
-    return { ...readSpec({}, resourceName), refusal: UNREADABLE };
+    return { ...readTiming(spec, resourceName), refusal: UNREADABLE };
+  }
+}
+
+/**
+ * The rest does not matter of a job that is refused. But a one-time job that is over must stay so, and not be armed by a
+ * time that looks like another one.
+ */
+function readTiming({ schedule, suspend }: ScheduledJobSpec, resourceName: string): JobSpec {
+  try {
+    return readSpec({ schedule, suspend }, resourceName);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    return readSpec({}, resourceName);
   }
 }
 

@@ -1,6 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Cursor } from "../../../src/domain/cursor.ts";
+import { decide } from "../../../src/domain/decide.ts";
 import type { JobSpec, Schedule, Target } from "../../../src/domain/job.ts";
+import { revisionOf } from "../../../src/domain/revision.ts";
 import { canonicalJson, parseExactJson } from "../../../src/domain/exact-json.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import {
@@ -274,6 +277,31 @@ describe("a resource as applied", () => {
     expect(job).toMatchObject({ uid: METADATA.uid, spec: { name: METADATA.name } });
     expect(timingOf(job.spec).compiled).toMatchObject({ ok: false, finding: { field: "spec" } });
   });
+
+  for (const once of ["missed", "completed"] as const)
+    test(`a one-time job that is over (${once}) stays so, whoever could not read it meanwhile`, () => {
+      const runAt = Date.UTC(2026, 10, 21, 13);
+      const decided = (cursor: Cursor | undefined, generation: number, change: object) => {
+        const schedule = { at: new Date(runAt).toISOString() };
+        const spec = { schedule, webhook: { url }, ...change };
+        const metadata = { ...METADATA, generation };
+        const job = jobFromResource({ metadata, spec }, "account-1");
+        const now = Date.UTC(2026, 10, 22) + generation;
+        const revision = revisionOf(job);
+        const input = { job, revision, timing: timingOf(job.spec), cursor, unfinished: [] };
+        const decision = decide({ ...input, now, horizon: now });
+        return { ...decision, cursor: { ...decision.to, jobUid: job.uid, version: generation } };
+      };
+      // Seen for the first time long after its creation and its time, as after a restore.
+      const first = decided(undefined, 1, {});
+      expect(first.cursor.once).toBe("missed");
+      const unread = decided({ ...first.cursor, once }, 2, { concurrencyPolicy: "Queue" });
+      expect(unread.standing).toBe("invalid");
+      expect(decided(unread.cursor, 3, { concurrencyPolicy: "Forbid" })).toMatchObject({
+        create: [],
+        to: { once },
+      });
+    });
 
   test("metadata", () => {
     const job = jobFromResource(

@@ -61,10 +61,11 @@ export function createSigningSecrets({
     let found = await reads.submit(account);
     if (found.length === 0) {
       const made = fresh(account);
-      // If several processes make the first secret at once, the unique index lets one win.
+      // If several processes make the first secret at once, the unique index lets one win. The lock on the account, which
+      // the reference needs, comes first, as in `rotate`.
       await pool.query(
         `insert into signing_secrets (id, account, secret)
-         select $2, id, $3 from accounts where id = $1 and deleted_at is null
+         select $2, id, $3 from accounts where id = $1 and deleted_at is null for key share
          on conflict do nothing`,
         [account, made.id, made.sealed],
       );

@@ -299,6 +299,29 @@ describe("signing secrets", () => {
     }
   });
 
+  test("a first use that comes during a rotation waits for it", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    const rotation = await pool.connect();
+    try {
+      await rotation.query("begin");
+      await rotation.query("select 1 from accounts where id = $1 for update", [account]);
+      const first = store.current(account);
+      await until("it waits", async () => (await statementsThatWaitForALock(pool)) === 1);
+      const id = randomUUID();
+      const context = sealContext({ table: "signing_secrets", column: "secret", account, row: id });
+      // Ends in a deadlock if the first use has its place in the index already.
+      await rotation.query(
+        "insert into signing_secrets (id, account, secret) values ($1, $2, $3)",
+        [id, account, keyRing.encrypt("whsec_rotated", context)],
+      );
+      await rotation.query("commit");
+      expect(await first).toEqual(["whsec_rotated"]);
+    } finally {
+      rotation.release();
+    }
+  });
+
   test("a rotation before the first use replaces nothing", async () => {
     const store = createSigningSecrets({ pool, keyRing });
     const account = await newAccount();

@@ -27,6 +27,8 @@ export interface DeliveryLimits {
    * long before: the locks of a few must not stop all others.
    */
   lockedOut: number;
+  /** Of an account: jobs and mails with such records, beyond which none of its runs are claimed. */
+  lockedOutPerAccount: number;
 }
 
 const DELIVERY_LIMITS: Omit<DeliveryLimits, "perAccount" | "perDestination"> = {
@@ -38,6 +40,7 @@ const DELIVERY_LIMITS: Omit<DeliveryLimits, "perAccount" | "perDestination"> = {
   notClosed: 500,
   unrecorded: 2_000,
   lockedOut: 10_000,
+  lockedOutPerAccount: 256,
 };
 
 /** What a receiver can be expected to bear, however large the process is (docs/decisions/0018). */

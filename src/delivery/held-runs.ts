@@ -94,8 +94,11 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   let characters = 0;
   const accounts = new Map<string, Holder>();
   const destinations = new Map<string, Holder>();
-  /** Of jobs: how many of their records somebody's lock holds up. */
-  const lockedJobs = new Map<string, number>();
+  /**
+   * Of jobs: how many of their records somebody's lock holds up, and the account that counts the job. Records of another
+   * account may follow, when the namespace was bound to it meanwhile.
+   */
+  const lockedJobs = new Map<string, { records: number; account: string }>();
 
   function holdersOf(run: ClaimedRun): [Holder, Holder] {
     return [holderOf(accounts, run.account), holderOf(destinations, run.destination)];
@@ -231,15 +234,17 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     takeAll: () => takeOut(() => true),
     lockedOut: ({ account, jobUid }, waits) => {
       const change = waits ? 1 : -1;
+      let counting = account;
       if (jobUid !== undefined) {
-        const before = lockedJobs.get(jobUid) ?? 0;
-        const ofJob = before + change;
-        if (ofJob > 0) lockedJobs.set(jobUid, ofJob);
+        const before = lockedJobs.get(jobUid) ?? { records: 0, account };
+        const records = before.records + change;
+        counting = before.account;
+        if (records > 0) lockedJobs.set(jobUid, { records, account: counting });
         else lockedJobs.delete(jobUid);
-        if (before > 0 && ofJob > 0) return;
+        if (before.records > 0 && records > 0) return;
       }
-      holderOf(accounts, account).lockedOut += change;
-      dropIfUnused(accounts, account);
+      holderOf(accounts, counting).lockedOut += change;
+      dropIfUnused(accounts, counting);
     },
     startable: (full) => {
       let least = Math.min(slotsOf(undefined), slotsTo(undefined));
@@ -283,7 +288,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
             noteCrowded(holder, slotsOf(holder), since) ||
             placesOf(holder) > mostPlaces ||
             holder.characters > mostCharacters ||
-            holder.lockedOut >= limits.perAccount,
+            holder.lockedOut >= limits.lockedOutPerAccount,
         ),
         destinations: namesOf(
           destinations,

@@ -188,8 +188,7 @@ test("large payloads are claimed a few at a time, and beyond the bound of nobody
 });
 
 test("a job whose records wait for a lock is passed over, and an account with a whole share of such jobs", () => {
-  const limits = deliveryLimits({ concurrency: 8, perAccount: 2 });
-  const runs = createHeldRuns(limits);
+  const runs = createHeldRuns(deliveryLimits({ concurrency: 8, lockedOutPerAccount: 2 }));
   const full = () => {
     const { accounts, jobs } = runs.full(0, PATIENCE);
     return { accounts, jobs };
@@ -205,6 +204,43 @@ test("a job whose records wait for a lock is passed over, and an account with a 
   runs.lockedOut({ account: "b", jobUid: undefined }, true);
   expect(full()).toEqual({ accounts: ["b"], jobs: ["two"] });
 });
+
+test("records of one job under two accounts are counted once, and not for ever", () => {
+  const runs = createHeldRuns(deliveryLimits({ lockedOutPerAccount: 1 }));
+  const [before, after] = ["before", "after"].map((account) => ({ account, jobUid: "job" }));
+  if (before === undefined || after === undefined) throw new Error("no records");
+  // Its namespace has got another account while a run was in flight; the first one's record is made first, or last.
+  for (const [first, second] of [
+    [before, after],
+    [after, before],
+  ] as const) {
+    runs.lockedOut(first, true);
+    runs.lockedOut(second, true);
+    expect(runs.full(0, PATIENCE)).toMatchObject({ accounts: [first.account], jobs: ["job"] });
+    runs.lockedOut(first, false);
+    expect(runs.full(0, PATIENCE)).toMatchObject({ accounts: [first.account], jobs: ["job"] });
+    runs.lockedOut(second, false);
+    expect(runs.full(0, PATIENCE)).toMatchObject({ accounts: [], jobs: [] });
+  }
+});
+
+for (const concurrency of [1, 2, 512, 10_000])
+  test(`with ${concurrency} at a time, a locked job stops no other of its account, and two accounts' locks nobody else`, () => {
+    const limits = deliveryLimits({ concurrency });
+    const runs = createHeldRuns(limits);
+    runs.lockedOut({ account: "a", jobUid: "locked" }, true);
+    expect(runs.full(0, PATIENCE)).toMatchObject({ accounts: [], jobs: ["locked"] });
+    let records = 1;
+    for (const account of ["a", "b"]) {
+      for (let job = 0; !runs.full(0, PATIENCE).accounts.includes(account); job += 1) {
+        runs.lockedOut({ account, jobUid: `${account} ${job}` }, true);
+        records += 1;
+      }
+      // All that it had in flight then waits too.
+      records += Math.min(limits.perAccount, concurrency / 4);
+    }
+    expect(records).toBeLessThan(limits.lockedOut);
+  });
 
 test("an account whose large payloads hang leaves room for the next one", () => {
   const limits = deliveryLimits();

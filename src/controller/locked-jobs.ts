@@ -46,7 +46,8 @@ export class LockedJobs {
   /** Queues the jobs that are no longer locked. Throws when PostgreSQL fails. */
   async look(current: () => boolean): Promise<void> {
     const uids = [...this.#queue.aside];
-    const locked = await this.#ledger.locked(uids);
+    // A lock of the moment is looked at again soon; waiting for its end here would hold up scheduling.
+    const locked = await this.#ledger.locked(uids, { briefly: true });
     if (!current()) return;
     for (const uid of uids) if (!locked.has(uid)) this.#queue.takeBack(uid);
     if (locked.size > 0) this.#lookLater();

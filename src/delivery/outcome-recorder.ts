@@ -66,8 +66,14 @@ export function createOutcomeRecorder(options: {
 
   const ofRuns = {
     ...common,
-    locked: async <T extends { run: ClaimedRun }>(items: readonly T[]) => {
-      const ids = await queue.locked(items.map(({ run }) => run));
+    locked: async <T extends { run: ClaimedRun }>(
+      items: readonly T[],
+      options: { briefly: boolean },
+    ) => {
+      const ids = await queue.locked(
+        items.map(({ run }) => run),
+        options,
+      );
       return new Set(items.filter(({ run }) => ids.has(run.id)));
     },
     lockedBy: ({ run }: { run: ClaimedRun }) => run.jobUid,
@@ -133,8 +139,8 @@ export function createOutcomeRecorder(options: {
       const failure = results.find((result) => result.status === "rejected");
       if (failure) throw failure.reason;
     },
-    locked: async (items) => {
-      const accounts = await emailLog.locked(items);
+    locked: async (items, options) => {
+      const accounts = await emailLog.locked(items, options);
       return new Set(items.filter(({ account }) => accounts.has(account)));
     },
     lockedBy: ({ account }) => account,

@@ -39,8 +39,8 @@ const ASIDE = 1_000;
  */
 export function createWriteBehind<T>(options: {
   write: (items: readonly T[]) => Promise<void>;
-  /** Those among the items on which somebody holds a lock now. */
-  locked?: (items: readonly T[]) => Promise<ReadonlySet<T>>;
+  /** Those among the items on which somebody holds a lock for longer than a statement of ours. `briefly`: or no longer. */
+  locked?: (items: readonly T[], options: { briefly: boolean }) => Promise<ReadonlySet<T>>;
   /** Items for which this is the same wait for the same lock. Default: each for its own. */
   lockedBy?: (item: T) => unknown;
   onRefused: (item: T, error: unknown) => void;
@@ -157,7 +157,7 @@ export function createWriteBehind<T>(options: {
    * Puts aside those of the items being written that are locked. False: none of them is, or it cannot be asked for now.
    */
   async function lockOut(items: readonly T[]): Promise<boolean> {
-    const lockedItems = await lockedOf(items);
+    const lockedItems = await lockedOf(items, { briefly: false });
     if (lockedItems.size === 0) return false;
     writing -= lockedItems.size;
     for (const item of lockedItems) waitForLock(item);
@@ -165,10 +165,13 @@ export function createWriteBehind<T>(options: {
     return true;
   }
 
-  async function lockedOf(items: readonly T[]): Promise<ReadonlySet<T>> {
+  async function lockedOf(
+    items: readonly T[],
+    options: { briefly: boolean },
+  ): Promise<ReadonlySet<T>> {
     if (locked === undefined || items.length === 0) return new Set();
     try {
-      return await locked(items);
+      return await locked(items, options);
     } catch (error) {
       onOutage(error);
       return new Set();
@@ -209,7 +212,7 @@ export function createWriteBehind<T>(options: {
   /** Items whose lock is released wait with the others again; those that waited for no lock are tried alone. */
   async function retryAside(): Promise<void> {
     const items = [...lockedOut];
-    const stillLocked = await lockedOf(items);
+    const stillLocked = await lockedOf(items, { briefly: true });
     for (const item of items) {
       if (stillLocked.has(item)) continue;
       lockedOut.delete(item);

@@ -10,6 +10,7 @@ import type { EmailLog } from "../domain/ports/mail.ts";
 import { ensureEmailLogMonths } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";
 import { createGroupCommit } from "../waiting/group-commit.ts";
+import { lastingLocks } from "./lasting-locks.ts";
 import { lacksPartition } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { plainArray } from "./rows.ts";
@@ -58,7 +59,8 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
   return {
     append: (entry) =>
       withContentErrors(() => (held.has(entry.account) ? appendsOfHeld : appends).submit(entry)),
-    locked: (entries) => accountsHeld(pool, entries),
+    locked: (entries, { briefly } = { briefly: false }) =>
+      briefly ? lookForLocks(pool, entries) : accountsHeld(pool, entries),
     async ready(account) {
       await transaction(pool, async (client) => {
         // Waits, as an insert would, for a lock that keeps entries out.
@@ -107,23 +109,12 @@ async function insertWithMonths(
 }
 
 /**
- * Accounts on whose counters somebody holds a lock for longer. Short locks do not count: a transaction that is just
- * writing has ended by the next look, and one that itself waits for a lock gives up soon, for instance another
- * process's group that has entries of a held account among others.
+ * Accounts on whose counters somebody holds a lock for longer: not, for instance, another process's group that has
+ * entries of a held account among others.
  */
-async function accountsHeld(
-  pool: Pool,
-  entries: readonly NewEmailLogEntry[],
-): Promise<Set<string>> {
-  let held = await lookForLocks(pool, entries);
-  for (let look = 1; look < LOOKS && held.size > 0; look += 1) {
-    await pool.query("select pg_sleep(0.05)");
-    held = held.intersection(await lookForLocks(pool, entries));
-  }
-  return held;
+function accountsHeld(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise<Set<string>> {
+  return lastingLocks(pool, () => lookForLocks(pool, entries));
 }
-
-const LOOKS = 3;
 
 /** Does not wait for locks. */
 async function lookForLocks(

@@ -3,7 +3,7 @@ import { byKey } from "./by-key.ts";
 import type { Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
 
-/** `RunQueue.locked`: runs whose own row, or whose job's cursor, is locked. Does not wait. */
+/** Runs whose own row, or whose job's cursor, is locked now. Does not wait. */
 export async function lockedRuns(
   database: Queryable,
   runs: readonly ClaimedRun[],
@@ -31,7 +31,7 @@ export async function lockedRuns(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** `RunLedger.locked`. */
+/** Jobs whose cursor, or one of whose runs, is locked now. Does not wait. */
 export async function lockedJobs(
   database: Queryable,
   jobUids: readonly string[],

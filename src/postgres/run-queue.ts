@@ -6,6 +6,7 @@ import { claimRuns } from "./claim-runs.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { closeRuns } from "./close-runs.ts";
 import { createJobNotifier } from "./job-notifications.ts";
+import { lastingLocks } from "./lasting-locks.ts";
 import { lockedRuns } from "./locked-runs.ts";
 import {
   CLOSED_CHANNEL,
@@ -71,7 +72,8 @@ export function createRunQueue(options: {
 
     close: (closings) => withContentErrors(() => close(closings)),
 
-    locked: (runs) => lockedRuns(pool, runs),
+    locked: (runs, { briefly } = { briefly: false }) =>
+      briefly ? lockedRuns(pool, runs) : lastingLocks(pool, () => lockedRuns(pool, runs)),
 
     release: async (runs, notBefore) => {
       if (runs.length === 0) return;

@@ -45,8 +45,14 @@ export interface Mailer {
 export interface EmailLog {
   /** Group-committed; resolves when durable. Throws ContentRefused. */
   append(entry: NewEmailLogEntry): Promise<EmailLogEntry>;
-  /** Those of the entries' accounts on whose part of the log somebody holds a lock. Waits for no lock. */
-  locked(entries: readonly NewEmailLogEntry[]): Promise<ReadonlySet<string>>;
+  /**
+   * Those of the entries' accounts on whose part of the log somebody holds a lock for longer than a statement of ours
+   * does. `briefly`: or for no longer. Waits for no lock.
+   */
+  locked(
+    entries: readonly NewEmailLogEntry[],
+    options?: { briefly: boolean },
+  ): Promise<ReadonlySet<string>>;
   /**
    * Throws DependencyUnavailable while nothing can be written: the server is read-only or full, or somebody holds a
    * lock.

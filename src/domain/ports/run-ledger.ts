@@ -49,8 +49,11 @@ export interface RunLedger {
    * as `cancel` does, after waiting in vain for a lock on one of the jobs' cursors or runs.
    */
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
-  /** Those of the uids for whose cursor, or for one of whose unfinished runs, `apply` would have to wait now. */
-  locked(jobUids: readonly string[]): Promise<ReadonlySet<string>>;
+  /**
+   * Those of the uids for whose cursor, or for one of whose unfinished runs, `apply` would have to wait for longer than
+   * for a statement of ours. `briefly`: or for no longer.
+   */
+  locked(jobUids: readonly string[], options?: { briefly: boolean }): Promise<ReadonlySet<string>>;
   /** Uids whose cursor is not deleted but that are not in `known`: deletions that nobody saw. */
   orphans(known: ReadonlySet<string>): Promise<string[]>;
   /** Uids under which the id may still run: that of the job, and those of earlier ones whose deletion broke off. */

@@ -67,8 +67,11 @@ export interface RunQueue {
    * their jobs' cursors, and ContentRefused for an outcome that cannot be stored; nothing is recorded then.
    */
   close(closings: readonly Closing[]): Promise<Set<string>>;
-  /** Ids of those runs for which `close` or `release` would have to wait now. */
-  locked(runs: readonly ClaimedRun[]): Promise<ReadonlySet<string>>;
+  /**
+   * Ids of those runs for which `close` or `release` would have to wait for longer than for a statement of ours.
+   * `briefly`: or for no longer.
+   */
+  locked(runs: readonly ClaimedRun[], options?: { briefly: boolean }): Promise<ReadonlySet<string>>;
   /**
    * Gives back claims of which nothing was sent: unstarted ones, and started ones that an open circuit held up. The
    * runs may start again at `notBefore`, but never before their own; when omitted, that stays. Throws LockHeld.

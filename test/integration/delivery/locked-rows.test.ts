@@ -8,6 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { timers } from "../../../cmd/system.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
+import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { pause } from "../../../src/waiting/pause.ts";
 import { until } from "../../until.ts";
 import { change, claimOne, cursorOf, scheduled, success } from "../postgres/runs-fixture.ts";
@@ -221,6 +223,50 @@ test("which runs a closing would have to wait for: those that somebody holds, or
   // A run that is over does not have to be waited for.
   await fixture.queue.close([success(free)]);
   expect(await fixture.queue.locked(runs)).toEqual(new Set());
+});
+
+test("a statement of ours that is just writing is no lock of somebody's", async () => {
+  const [heldLonger, other] = [
+    webhookJob("http://127.0.0.1:9/"),
+    webhookJob("http://127.0.0.1:9/"),
+  ];
+  const runs: ClaimedRun[] = [];
+  for (const of of [heldLonger, other]) {
+    await create({ of });
+    runs.push(await claimOne(fixture.queue, of));
+  }
+  const held = runs.filter(({ jobUid }) => jobUid === heldLonger.uid).map(({ id }) => id);
+  const releaseHeld = await hold("runs", heldLonger);
+  /** Another connection writes; it commits before the second look. */
+  const asked = async (question: (pool: Pool) => Promise<ReadonlySet<string>>) => {
+    const write = await hold("runs", other);
+    const pool = new Proxy(fixture.pool, {
+      get: (target, name) => {
+        if (name !== "query") return Reflect.get(target, name, target) as unknown;
+        return async (...query: Parameters<Pool["query"]>) => {
+          if (query[0].includes("pg_sleep")) await write();
+          return target.query(...query);
+        };
+      },
+    });
+    const named = await question(pool);
+    await write();
+    return named;
+  };
+  const uids = [heldLonger.uid, other.uid];
+  const briefly = { briefly: true };
+  expect(await asked((pool) => createRunLedger({ pool }).locked(uids))).toEqual(
+    new Set([heldLonger.uid]),
+  );
+  expect(await asked((pool) => createRunLedger({ pool }).locked(uids, briefly))).toEqual(
+    new Set(uids),
+  );
+  expect(await asked((pool) => fixture.anotherQueue(pool).locked(runs))).toEqual(new Set(held));
+  expect(await asked((pool) => fixture.anotherQueue(pool).locked(runs, briefly))).toEqual(
+    new Set(runs.map(({ id }) => id)),
+  );
+  await releaseHeld();
+  await fixture.queue.close(runs.map((run) => success(run)));
 });
 
 test("an outcome that cannot be written for a reason of the server's is kept until it can", async () => {

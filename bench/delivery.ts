@@ -33,9 +33,13 @@ export interface DeliveryFigures {
   };
 }
 
-export async function benchDelivery(target: { databaseUrl: string }): Promise<DeliveryFigures> {
-  const sink = await startSink("http-sink");
-  const url = `http://127.0.0.1:${sink.port}/`;
+export async function benchDelivery(options: {
+  databaseUrl: string;
+  /** In a process apart, or in that of each contender: bare POSTs, which need no database, then have one core. */
+  receiver: "apart" | "own";
+}): Promise<DeliveryFigures> {
+  const sink = options.receiver === "apart" ? await startSink("http-sink") : undefined;
+  const receiver = sink === undefined ? [] : [String(sink.port)];
   const contenders = new Map<Contender, Child>();
   const measure = async (name: Contender, load: Load) =>
     (await contenders.get(name)?.ask(load)) as number;
@@ -43,7 +47,10 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
   const random = seededRandom(1);
   try {
     for (const name of NAMES) {
-      contenders.set(name, await startChild("contender.ts", [name, target.databaseUrl, url]));
+      contenders.set(
+        name,
+        await startChild("contender.ts", [name, options.databaseUrl, ...receiver]),
+      );
       await measure(name, loadOf(name, WARM_UP));
     }
     // In turns: whatever else the machine does meanwhile is done to all of them, and who comes after whom is by chance.
@@ -52,11 +59,11 @@ export async function benchDelivery(target: { databaseUrl: string }): Promise<De
       for (const name of shuffled(random, NAMES))
         round[name] = await measure(name, loadOf(name, LOAD));
       rounds.push(round);
-      await sink.ask("arrivals");
+      await sink?.ask("arrivals");
     }
   } finally {
     for (const contender of contenders.values()) contender.kill();
-    sink.close();
+    sink?.close();
   }
   const perSecond = (name: Contender) => median(rounds.map((round) => round[name]));
   const share = (of: Contender, by: Contender) =>

@@ -1,18 +1,9 @@
-/** Answers 200 at once and remembers when each call arrived. Started by sink-process.ts. */
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+/** A receiver that remembers when each call arrived. Started by sink-process.ts. */
+import { startReceiver } from "./http-receiver.ts";
 
 let arrivals: number[] = [];
-const server = createServer((request, response) => {
-  request.resume();
-  request.on("end", () => {
-    arrivals.push(performance.timeOrigin + performance.now());
-    response.end("ok");
-  });
-});
-server.keepAliveTimeout = 60_000;
-server.listen(0, "127.0.0.1", () => {
-  process.send?.({ port: (server.address() as AddressInfo).port });
+const port = await startReceiver(() => {
+  arrivals.push(performance.timeOrigin + performance.now());
 });
 process.on("message", (question) => {
   if (question === "count") process.send?.(arrivals.length);
@@ -22,3 +13,4 @@ process.on("message", (question) => {
   }
 });
 process.on("disconnect", () => process.exit());
+process.send?.({ port });

@@ -1,8 +1,8 @@
 /**
  * `npm run bench`: every figure beside its limit or peer, measured in the same run on the same machine.
  * `npm run bench -- herd-10000` runs one part. The parts are start, send, jobs, next, delivery, backlog, open-snapshot,
- * herd, herd-10000 and dashboard (10,000 jobs in one account). Two need a Kubernetes control plane: kubernetes (10,000
- * ScheduledJobs), and kubernetes-100000, which runs only when it is named.
+ * herd, herd-10000 and dashboard (10,000 jobs in one account), and kubernetes (10,000 ScheduledJobs), which needs a
+ * Kubernetes control plane. Only when they are named: delivery-own-receiver and kubernetes-100000.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ const DEFAULT_PARTS = [
 ];
 /** The round with the median p99 is reported. */
 const HERD_ROUNDS = 5;
-const PARTS = [...DEFAULT_PARTS, "kubernetes-100000"];
+const PARTS = [...DEFAULT_PARTS, "delivery-own-receiver", "kubernetes-100000"];
 
 const named = process.argv.slice(2);
 const parts = named.length > 0 ? named : DEFAULT_PARTS;
@@ -54,8 +54,12 @@ if (parts.includes("start")) {
   ]);
 }
 
-if (parts.includes("delivery")) {
-  const figures = await onOwnDatabase((databaseUrl) => benchDelivery({ databaseUrl }));
+for (const [part, receiver] of [
+  ["delivery", "apart"],
+  ["delivery-own-receiver", "own"],
+] as const) {
+  if (!parts.includes(part)) continue;
+  const figures = await onOwnDatabase((databaseUrl) => benchDelivery({ databaseUrl, receiver }));
   const { durable, raw, promisedQueue, bareQueue, graphileTuned, graphileDefault, share } = figures;
   compare("durable delivery", durable, "bare undici POST", raw, {
     target: 0.65,
@@ -109,9 +113,8 @@ for (const [part, jobs] of [
   if (figures) reportKubernetes(figures);
 }
 if (parts.includes("dashboard")) reportDashboard(await benchDashboard());
-const OWN_PLACES = ["start", "delivery", "backlog", "open-snapshot", "dashboard"];
-if (parts.every((part) => part.startsWith("kubernetes") || OWN_PLACES.includes(part)))
-  process.exit();
+const OWN_PLACES = ["start", "delivery", "backlog", "open-snapshot", "dashboard", "kubernetes"];
+if (parts.every((part) => OWN_PLACES.some((place) => part.startsWith(place)))) process.exit();
 
 const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
 const program = await startStandalone(dataDir, {

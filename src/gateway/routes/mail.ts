@@ -35,15 +35,20 @@ type Sender = Pick<ApiRequest, "account" | "smtpRevision">;
 
 const CODE = /^[0-9]{6}$/;
 
+interface LogCheck {
+  /** For whose entries it asks. */
+  account: string;
+  done: Promise<void>;
+}
+
 export function mailRoutes(options: MailRouteOptions) {
   const { mailer, emailLog, otps, metrics } = options;
   /** The last entry of a mail that was sent could not be written to the log. */
   let logAway = false;
   /** Accounts whose entries met a lock that somebody holds: on the account's counters, as far as is known. */
   const locked = new Set<string>();
-  /** Checks under way whether the log takes entries by now: in general, and for one of `locked`. */
-  let checking: Promise<void> | undefined;
-  let checkingLocked: Promise<void> | undefined;
+  /** Checks under way whether the log takes entries by now: for one of `locked`, and in general. */
+  const checks: { ofLocked?: LogCheck | undefined; general?: LogCheck | undefined } = {};
 
   return {
     async sendEmail(request: ApiRequest<SendRequest>): Promise<ApiAnswer> {
@@ -173,18 +178,22 @@ export function mailRoutes(options: MailRouteOptions) {
   async function untilLogWritable(account: string): Promise<void> {
     // One check serves all requests: while it waits for a lock it takes a connection, which others need. Accounts known
     // to wait for a lock are checked separately, each until its own entries are taken.
-    while (locked.has(account)) {
-      checkingLocked ??= checkLog(account).finally(() => {
-        checkingLocked = undefined;
+    while (logAway || locked.has(account)) {
+      const kind = locked.has(account) ? "ofLocked" : "general";
+      const check = (checks[kind] ??= {
+        account,
+        done: checkLog(account).finally(() => {
+          checks[kind] = undefined;
+        }),
       });
-      await checkingLocked;
+      try {
+        await check.done;
+        if (kind === "general") logAway = false;
+      } catch (error) {
+        // The lock of another account says nothing about this one's entries.
+        if (!(error instanceof LockHeld) || check.account === account) throw error;
+      }
     }
-    if (!logAway) return;
-    checking ??= checkLog(account).finally(() => {
-      checking = undefined;
-    });
-    await checking;
-    logAway = false;
   }
 
   async function checkLog(account: string): Promise<void> {

@@ -4,6 +4,18 @@ export interface Finding {
   message: string;
 }
 
+/** Throws the error; where a store's finding is about `field`, as about the field that the request has for it. */
+export function renamed(field: string, inRequest: string): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof InvalidInput)) throw error;
+    throw new InvalidInput(
+      error.findings.map((found) =>
+        found.field === field ? { ...found, field: inRequest } : found,
+      ),
+    );
+  };
+}
+
 /** A user's input cannot be accepted. The gateway answers 400 with the findings. */
 export class InvalidInput extends Error {
   readonly findings: readonly Finding[];

@@ -1,5 +1,5 @@
 import { INVITATION_DAYS, type UserRole } from "../../domain/account.ts";
-import { InvalidInput } from "../../domain/findings.ts";
+import { renamed } from "../../domain/findings.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import { mailFailureText } from "../../domain/mail.ts";
 import type { Accounts, JobsLeft, Users } from "../../domain/ports/accounts.ts";
@@ -137,7 +137,7 @@ export function accountRoutes(options: AccountRouteOptions) {
       } catch (error) {
         // Nobody could get into the account, and it would keep its name taken.
         await accounts.delete(account.id);
-        throw error instanceof InvalidInput ? aboutOwnerEmail(error) : error;
+        return renamed("email", "owner_email")(error);
       }
     },
 
@@ -195,12 +195,6 @@ function invitationView({ id, email, role, createdAt, expiresAt }: Invitation) {
 }
 
 /** The invitation's `email` is called `owner_email` in the request that creates the account. */
-function aboutOwnerEmail({ findings }: InvalidInput): InvalidInput {
-  return new InvalidInput(
-    findings.map((found) => (found.field === "email" ? { ...found, field: "owner_email" } : found)),
-  );
-}
-
 function noNamespaces(): ApiError {
   return invalid([
     { field: "namespace", message: "means nothing here: jobs are kept in PostgreSQL" },

@@ -1,3 +1,4 @@
+import { renamed } from "../../domain/findings.ts";
 import type { Account, User } from "../../domain/account.ts";
 import { isoUtc } from "../../domain/instant.ts";
 import type { Accounts, Sessions, Users, Verified } from "../../domain/ports/accounts.ts";
@@ -64,7 +65,9 @@ export function sessionRoutes(options: SessionRouteOptions) {
       const field = "current_password";
       const confirmed = await confirmPassword({ brake, users }, request, { field, password });
       // Fails if the confirmed password was replaced meanwhile: the old one must not undo that change.
-      const changed = await users.replacePassword(confirmed, wanted);
+      const changed = await users
+        .replacePassword(confirmed, wanted)
+        .catch(renamed("password", "new_password"));
       if (!changed) throw notYours(field);
       // Ends the sessions of others, who knew the old password or stole a session.
       await sessions.deleteAll(changed.user.id);

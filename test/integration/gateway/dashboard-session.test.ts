@@ -111,6 +111,8 @@ describe("session", () => {
     expect(wrong.json["details"]).toEqual([
       { field: "current_password", message: "is not your password" },
     ]);
+    const short = await one.post("/password", { current_password: PASSWORD, new_password: "x" });
+    expect(short.json["details"]).toMatchObject([{ field: "new_password" }]);
     const changed = await one.post("/password", {
       current_password: PASSWORD,
       new_password: PASSWORD,

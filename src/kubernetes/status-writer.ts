@@ -219,15 +219,25 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       if (!writesFail)
         dependencies.log.warn({ err: error }, "a status could not be written; retrying");
       writesFail = true;
-      // After an outage, for whose end the call waits, the next look finds what is behind. What was refused would be
-      // refused again for a while: that waits longer.
+      // What was refused would be refused again for a while.
       if (error instanceof ApiError) {
         entry.refusals += 1;
         entry.writeAt = monotonic() + Math.min(LAST_LOOK_MS, FIRST_LOOK_MS * 2 ** entry.refusals);
         entry.lookAt = entry.writeAt;
         dirty.delete(uid);
+      } else {
+        // Lost in an outage, for whose end the call waited.
+        lookWithin(FIRST_LOOK_MS, uid);
       }
     }
+  }
+
+  /** The next look finds what is behind. */
+  function lookWithin(ms: number, uid: string): void {
+    const entry = entries.get(uid);
+    if (!entry) return;
+    entry.lookAt = Math.min(entry.lookAt, monotonic() + ms);
+    entry.lookAfterMs = FIRST_LOOK_MS;
   }
 
   function startWrites(): void {
@@ -265,13 +275,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       for (const span of observed.missed) events.record(missedEvent(job, known, span));
     },
     closed(uids) {
-      const at = monotonic();
-      for (const uid of uids) {
-        const entry = entries.get(uid);
-        if (!entry) continue;
-        entry.lookAt = Math.min(entry.lookAt, at);
-        entry.lookAfterMs = FIRST_LOOK_MS;
-      }
+      for (const uid of uids) lookWithin(0, uid);
     },
     forget(uid) {
       entries.delete(uid);

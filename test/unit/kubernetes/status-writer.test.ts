@@ -433,3 +433,22 @@ describe("looks at the history", () => {
     expect(looks).toEqual([]);
   });
 });
+
+test.each([0, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200])(
+  "a status that a circuit changed %i s after a look and whose write got lost is written again soon",
+  async (more) => {
+    const { report, circuits, writes, seconds } = world();
+    const job = yearly();
+    report(job);
+    await seconds(3);
+    writes.pop()?.answer();
+    await seconds(2_000 + more);
+    const destination = partsOfKey(destinationKey(job.account ?? "", job.spec.target));
+    circuits.push({ ...destination, state: "open", since: at("12:30"), worker: "w" });
+    await seconds(6);
+    expect(writes).toHaveLength(1);
+    writes.pop()?.answer(new DependencyUnavailable("kubernetes"));
+    await seconds(30);
+    expect(writes).toHaveLength(1);
+  },
+);

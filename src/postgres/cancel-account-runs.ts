@@ -1,5 +1,5 @@
 import { byKey } from "./by-key.ts";
-import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
+import { dropAll } from "./drop-runs.ts";
 import { fixPlans, type Queryable } from "./pool.ts";
 
 /** Jobs at a time: one statement has not the time for all jobs of an account, which may be a million. */
@@ -44,9 +44,10 @@ export async function cancelAccountRuns(
        returning c.job_uid`,
       [account, page.rows.map((row) => row.job_uid)],
     );
-    await dropUnstarted(
+    await dropAll(
       client,
-      rows.map((row) => dropOfAll(row.job_uid, "account_deleted")),
+      rows.map((row) => row.job_uid),
+      "account_deleted",
     );
   }
   await client.query("close cursors_of_account");

@@ -2,7 +2,7 @@ import { isoUtc } from "../domain/instant.ts";
 import type { GoneJob } from "../domain/ports/run-ledger.ts";
 import { compileSchedule } from "../domain/schedule.ts";
 import { byKey } from "./by-key.ts";
-import { dropOfAll, dropUnstarted } from "./drop-runs.ts";
+import { dropAll } from "./drop-runs.ts";
 import { createGroupCommit, type GroupCommit } from "../waiting/group-commit.ts";
 import { transaction, type Pool } from "./pool.ts";
 
@@ -71,9 +71,10 @@ async function cancelJobs(pool: Pool, jobs: readonly GoneJob[]): Promise<void> {
         gone.map(dueAt),
       ],
     );
-    await dropUnstarted(
+    await dropAll(
       client,
-      gone.map(({ uid }) => dropOfAll(uid, "deleted")),
+      gone.map(({ uid }) => uid),
+      "deleted",
     );
   });
 }

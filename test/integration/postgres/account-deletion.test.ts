@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { InvalidInput } from "../../../src/domain/findings.ts";
@@ -115,6 +116,42 @@ test("its jobs are looked up by key where there are many more than go at a time,
   // Such a join would compare each row with each row of the page.
   expect(joins).toEqual([]);
   for (const table of ["jobs", "job_cursors"])
+    await pool.query(`delete from ${table} where account = $1`, [account]);
+});
+
+test("no statement drops the runs of many jobs: behind an open circuit each may have thousands", async () => {
+  const { pool } = fixture;
+  const [account, runsEach] = [randomUUID(), 3];
+  await pool.query(
+    `with made as (
+       insert into job_cursors (job_uid, account, job_id, position, schedule_hash, generation, startable, once)
+       select gen_random_uuid(), $1, 'job-' || n, now(), '', 1, true, 'armed' from generate_series(1, 50) n
+       returning job_uid, job_id
+     )
+     insert into runs (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+     select job_uid, $1, job_id, 1, 'schedule', n, now() - n * interval '1 minute', now(), 'd'
+       from made, generate_series(1, $2) n`,
+    [account, runsEach],
+  );
+  const dropped: number[] = [];
+  await transaction(pool, async (client) => {
+    const count = async (): Promise<number> => {
+      const { rows } = await client.query<{ count: number }>(
+        "select count(*)::int as count from runs where account = $1",
+        [account],
+      );
+      return rows[0]?.count ?? 0;
+    };
+    const query = async (text: string, values?: unknown[]) => {
+      const before = await count();
+      const result = await client.query(text, values);
+      dropped.push(before - (await count()));
+      return result;
+    };
+    await cancelAccountRuns({ query } as Queryable, account);
+  });
+  expect(dropped.filter((count) => count > 0)).toEqual([20, 20, 10].map((jobs) => jobs * runsEach));
+  for (const table of ["job_cursors", "missed_spans"])
     await pool.query(`delete from ${table} where account = $1`, [account]);
 });
 

@@ -75,6 +75,8 @@ const CLOCK_POLL_MS = 250;
  */
 const CLOCK_STEP_MS = 5_000;
 const CURSOR_PAGE = 5_000;
+/** Deleted jobs that are cancelled in one transaction; each may have thousands of runs behind an open circuit. */
+const CANCELLED_AT_ONCE = 200;
 /** After so many failing batches in a row, with PostgreSQL reachable, it is not one bad job that makes them fail. */
 const MAX_BISECTIONS = 16;
 
@@ -246,7 +248,7 @@ export function createController(deps: ControllerDeps): Controller {
   }
 
   async function cancelSome(batch: Batch, current: () => boolean): Promise<boolean> {
-    const gone = await unlocked(tombstones.first(batchSize, queue.aside), current);
+    const gone = await unlocked(tombstones.first(CANCELLED_AT_ONCE, queue.aside), current);
     if (gone.length === 0) return false;
     cancelledLast = true;
     batch.written = gone;

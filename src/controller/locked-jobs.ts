@@ -4,6 +4,8 @@ import type { WorkQueue } from "./work-queue.ts";
 
 /** Milliseconds between checks whether they are still locked. */
 const LOOK = 1_000;
+/** Jobs of one question, which asks for their runs too; other work goes on between two of a check. */
+const AT_ONCE = 200;
 
 /**
  * Jobs whose rows somebody, for instance an administrator, has locked in PostgreSQL. They stay aside in the queue until
@@ -15,6 +17,8 @@ export class LockedJobs {
   readonly #timers: Timers;
   readonly #onDue: () => void;
   #looking: Timer | undefined;
+  /** Those that the check under way has not asked for yet. */
+  #unasked: string[] = [];
 
   constructor(options: {
     ledger: Pick<RunLedger, "locked">;
@@ -39,27 +43,32 @@ export class LockedJobs {
     const locked = await this.#ledger.locked(uids).catch(() => new Set<string>());
     if (locked.size === 0 || !current()) return [];
     this.#queue.putAside(locked);
-    this.#lookLater();
+    this.#lookAfter(LOOK);
     return [...locked];
   }
 
-  /** Queues the jobs that are no longer locked. Throws when PostgreSQL fails. */
+  /** Queues those jobs, of the next ones to be asked for, that are no longer locked. */
   async look(current: () => boolean): Promise<void> {
-    const uids = [...this.#queue.aside];
-    // A lock of the moment is looked at again soon; waiting for its end here would hold up scheduling.
-    const locked = await this.#ledger.locked(uids, { briefly: true });
+    if (this.#unasked.length === 0) this.#unasked = [...this.#queue.aside];
+    const uids = this.#unasked.splice(0, AT_ONCE);
+    // A lock of the moment is looked at again soon; waiting for its end here would hold up scheduling. And so would
+    // trying again at once, when it cannot be asked for now.
+    const locked = await this.#ledger
+      .locked(uids, { briefly: true })
+      .catch(() => new Set<string>(uids));
     if (!current()) return;
     for (const uid of uids) if (!locked.has(uid)) this.#queue.takeBack(uid);
-    if (locked.size > 0) this.#lookLater();
+    if (this.#queue.aside.size > 0) this.#lookAfter(this.#unasked.length > 0 ? 1 : LOOK);
   }
 
   clear(): void {
     this.#looking?.cancel();
     this.#looking = undefined;
+    this.#unasked = [];
   }
 
-  #lookLater(): void {
-    this.#looking ??= this.#timers.after(LOOK, () => {
+  #lookAfter(ms: number): void {
+    this.#looking ??= this.#timers.after(ms, () => {
       this.#looking = undefined;
       this.#onDue();
     });

@@ -138,13 +138,14 @@ export function createReflector(deps: {
       /** Where the watch goes on; undefined: list first. */
       let reached: { position: string } | undefined;
       let failures = 0;
-      let failingSince: number | undefined;
       /** Brief watches in a row, of a store that answers otherwise. */
       let brief = 0;
       /** Monotonic: when to list again, however often watches break until then. */
       let resyncAt = Infinity;
       /** There has been a list, and no `stale` since. */
       let trusted = false;
+      /** Runs from the first failure until the store answers: it may ask for a minute, or not answer at all. */
+      let silence: Timer | undefined;
       const distrust = (): void => {
         // Before anything is decided, everything that happened meanwhile must be known: list, do not watch.
         reached = undefined;
@@ -154,7 +155,8 @@ export function createReflector(deps: {
       const answered = (): void => {
         if (failures > 0) log.info("the job store answers again");
         failures = 0;
-        failingSince = undefined;
+        silence?.cancel();
+        silence = undefined;
       };
       /** Returns how long to wait, in milliseconds. `gotOn`: the watch brought something, or held for `BRIEF_MS`. */
       const failed = (error: unknown, gotOn: boolean): number => {
@@ -167,10 +169,13 @@ export function createReflector(deps: {
         if (brief >= MOST_BRIEF) reached = undefined;
         if (failures === 0) log.warn({ err: error }, "the job store does not answer; retrying");
         failures += 1;
-        failingSince ??= monotonic();
-        // Also when it is lists that fail, after a resync, an expired position or a rebinding.
-        const away = monotonic() - failingSince > STALE_AFTER_MS;
-        if (away || error instanceof ChangeUnread) distrust();
+        // Also when it is lists that fail, after a resync, an expired position or a rebinding. A watch that is opened
+        // later must not go on without a list.
+        silence ??= timers.after(STALE_AFTER_MS, () => {
+          distrust();
+          interrupt?.();
+        });
+        if (error instanceof ChangeUnread) distrust();
         return askedForMs(error) + backoffMs(Math.max(failures, brief), random);
       };
 
@@ -211,6 +216,7 @@ export function createReflector(deps: {
           resync?.cancel();
         }
       }
+      silence?.cancel();
     },
   };
 }

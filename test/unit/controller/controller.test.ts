@@ -443,10 +443,51 @@ test.each([
   leadership.set(true);
   await w.time.advanceTo(at("12:00:50"));
   expect(new Set(w.ledger.cancelled).size).toBe(cancelled);
-  expect(Math.max(...batches)).toBe(2_000);
+  expect(Math.max(...batches)).toBe(200);
 });
 
 describe("the store is lossy or away", () => {
+  test("a store that asks for a minute is away all the same: scheduling pauses after ten seconds", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const { controller } = start(w);
+    await w.time.advanceTo(at("12:00:35"));
+    w.jobs.downWith = () => new DependencyUnavailable("kubernetes", { retryAfterSeconds: 60 });
+    w.jobs.down = true;
+    w.jobs.wake();
+    await w.time.advanceTo(at("12:00:50"));
+    // Suspended 10 s before its fire time; nobody here can see it.
+    w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
+    await w.time.advanceTo(at("12:01:30"));
+    const stale = controller.staleMs;
+    expect({ runs: keys(w), stale: stale > 30_000 }).toEqual({ runs: [], stale: true });
+  });
+
+  test("a watch that broke and cannot be opened again, because the store does not answer, pauses scheduling", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const watch = w.jobs.watch.bind(w.jobs);
+    let watches = 0;
+    w.jobs.watch = async function* (position, signal) {
+      watches += 1;
+      if (watches === 1) yield* watch(position, signal);
+      else {
+        // As client.watch: no answer within inactivityMs.
+        await pause(100_000, w.time, signal);
+        throw new DependencyUnavailable("kubernetes");
+      }
+    };
+    const { controller } = start(w);
+    await w.time.advanceTo(at("12:00:35"));
+    w.jobs.down = true;
+    w.jobs.wake();
+    await w.time.advanceTo(at("12:00:50"));
+    w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
+    await w.time.advanceTo(at("12:01:30"));
+    const stale = controller.staleMs;
+    expect({ runs: keys(w), stale: stale > 30_000 }).toEqual({ runs: [], stale: true });
+  });
+
   test("an expired position lists again; deletions in the gap are found", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
@@ -1361,6 +1402,32 @@ for (const { what, turn } of [
     await w.time.advanceTo(at("12:02:06"));
     expect(keys(w, "a")).toEqual(["12:01"]);
   });
+
+test("more locked jobs than can be looked at in one statement stop nobody else", async () => {
+  const w = world();
+  w.jobs.put(minutely("a"));
+  for (let n = 0; n < 500; n += 1) w.jobs.put(minutely(`locked${n}`));
+  let held = false;
+  const isHeld = (uid: string) => held && uid.startsWith("locked");
+  const apply = w.ledger.apply.bind(w.ledger);
+  w.ledger.apply = async (changes) => {
+    if (changes.some(({ job }) => isHeld(job.uid))) throw new LockHeld("postgres");
+    return apply(changes);
+  };
+  w.ledger.locked = async (uids) => {
+    // The statement's time limit.
+    if (uids.length > 200) throw new DependencyUnavailable("postgres");
+    return new Set(uids.filter(isHeld));
+  };
+  start(w, { batchSize: 100 });
+  await w.time.advanceTo(at("12:00:31"));
+  held = true;
+  await w.time.advanceTo(at("12:05:30"));
+  held = false;
+  await w.time.advanceTo(at("12:30:30"));
+  expect(keys(w).length).toBeGreaterThanOrEqual(29);
+  expect(keys(w, "locked0").length).toBeGreaterThanOrEqual(24);
+});
 
 describe("what others write", () => {
   test.each([

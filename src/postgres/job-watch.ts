@@ -48,6 +48,7 @@ export async function* watchJobs(request: {
   });
   try {
     let position = parsePosition(request.position);
+    let first = true;
     while (!signal.aborted) {
       const now = await currentPosition(pool, position);
       let found = false;
@@ -57,7 +58,9 @@ export async function* watchJobs(request: {
           found = true;
           yield eventOf(one, positionText(position));
         }
-      if (now.snapshot !== position.snapshot) {
+      // The first one tells the caller that the store answers: where nothing is written, there is no other.
+      if (first || now.snapshot !== position.snapshot) {
+        first = false;
         position = now;
         yield { type: "bookmark", position: positionText(position) };
       }

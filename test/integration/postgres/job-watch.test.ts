@@ -52,6 +52,16 @@ test("what was restored behind their backs is read anew by those who watch and t
   expect(await watched(now)).toBe("changed");
 });
 
+test("where nothing is written, a watch tells at once that the store answers", async () => {
+  const { store, ending } = await opened();
+  const { position } = await store.list({ limit: 1 });
+  // The caller takes silence for an outage.
+  for await (const { type } of store.watch(position, ending.signal)) {
+    expect(type).toBe("bookmark");
+    return;
+  }
+});
+
 test("behind a transaction that stays open each change is read once, and its own when it is over", async () => {
   const { pool, store, ending } = await opened();
   const open = await pool.connect();

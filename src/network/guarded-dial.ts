@@ -1,4 +1,6 @@
+import { open } from "node:fs/promises";
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
+import { devNull } from "node:os";
 import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { untilAborted } from "../waiting/until-aborted.ts";
 import { classifyAddress } from "./address-class.ts";
@@ -113,6 +115,8 @@ export function createGuardedDial(options: {
     try {
       return await untilAborted(lookup(fullName(host)), signal);
     } catch (error) {
+      // Without files to open, glibc's first look-up and some of its plug-ins say of every name that it is not found.
+      if (!signal.aborted) await openSomeFile();
       // The answer must not tell whether an internal name exists, unless it is the account's own Service. A name server
       // that is away, or a lack of sockets, tells nothing and is temporary: that error is passed on.
       if (signal.aborted || !INTERNAL_NAME.test(host) || TEMPORARY.has(errorCodeOf(error)))
@@ -140,6 +144,12 @@ export function createGuardedDial(options: {
     if (clusterNamespace === undefined || !SERVICE_NAME.test(name.toLowerCase())) return host;
     return `${name}.${clusterDomain}`;
   }
+}
+
+/** Rejects with one of `SHORTAGES` when no file can be opened. */
+async function openSomeFile(): Promise<void> {
+  const file = await open(devNull);
+  await file.close();
 }
 
 function notFound(host: string): Error {

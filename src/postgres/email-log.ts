@@ -10,7 +10,7 @@ import type { EmailLog } from "../domain/ports/mail.ts";
 import { ensureEmailLogMonths } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";
 import { createGroupCommit } from "../waiting/group-commit.ts";
-import { lastingLocks } from "./lasting-locks.ts";
+import { heldLocks } from "./held-locks.ts";
 import { lacksPartition } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { plainArray } from "./rows.ts";
@@ -35,7 +35,7 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
           return await write(entries);
         } catch (error) {
           if (!(error instanceof LockHeld)) throw error;
-          const locked = await accountsHeld(pool, entries);
+          const locked = await heldLocks(pool, () => lockedAccounts(pool, entries));
           const free = entries.filter(({ account }) => !locked.has(account));
           if (free.length === entries.length) throw error;
           for (const account of locked) held.add(account);
@@ -59,8 +59,7 @@ export function createEmailLog({ pool, pace }: { pool: Pool; pace?: Pace }): Ema
   return {
     append: (entry) =>
       withContentErrors(() => (held.has(entry.account) ? appendsOfHeld : appends).submit(entry)),
-    locked: (entries, { briefly } = { briefly: false }) =>
-      briefly ? lookForLocks(pool, entries) : accountsHeld(pool, entries),
+    locked: (entries, options) => heldLocks(pool, () => lockedAccounts(pool, entries), options),
     async ready(account) {
       await transaction(pool, async (client) => {
         // Waits, as an insert would, for a lock that keeps entries out.
@@ -109,15 +108,10 @@ async function insertWithMonths(
 }
 
 /**
- * Accounts on whose counters somebody holds a lock for longer: not, for instance, another process's group that has
- * entries of a held account among others.
+ * Accounts on whose counters somebody holds a lock now: not, for instance, another process's group that has entries of
+ * a locked account among others and waits for it. Does not wait.
  */
-function accountsHeld(pool: Pool, entries: readonly NewEmailLogEntry[]): Promise<Set<string>> {
-  return lastingLocks(pool, () => lookForLocks(pool, entries));
-}
-
-/** Does not wait for locks. */
-async function lookForLocks(
+async function lockedAccounts(
   pool: Pool,
   entries: readonly NewEmailLogEntry[],
 ): Promise<Set<string>> {

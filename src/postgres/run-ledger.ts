@@ -6,7 +6,7 @@ import type { RunTrigger, UnfinishedRun } from "../domain/run.ts";
 import { applyChanges } from "./apply-changes.ts";
 import { createJobCancellation } from "./cancel-jobs.ts";
 import { liftHalt } from "./lift-halt.ts";
-import { lastingLocks } from "./lasting-locks.ts";
+import { heldLocks } from "./held-locks.ts";
 import { lockedJobs } from "./locked-runs.ts";
 import { RUNS_CHANNEL } from "./notifications.ts";
 import type { Pool, Queryable } from "./pool.ts";
@@ -34,8 +34,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
 
     apply: (changes) => applyChanges(pool, changes),
 
-    locked: (jobUids, { briefly } = { briefly: false }) =>
-      briefly ? lockedJobs(pool, jobUids) : lastingLocks(pool, () => lockedJobs(pool, jobUids)),
+    locked: (jobUids, options) => heldLocks(pool, () => lockedJobs(pool, jobUids), options),
 
     orphans: async (known) => {
       const { rows } = await pool.query<{ job_uid: string }>(

@@ -6,7 +6,7 @@ import { claimRuns } from "./claim-runs.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { closeRuns } from "./close-runs.ts";
 import { createJobNotifier } from "./job-notifications.ts";
-import { lastingLocks } from "./lasting-locks.ts";
+import { heldLocks } from "./held-locks.ts";
 import { lockedRuns } from "./locked-runs.ts";
 import {
   CLOSED_CHANNEL,
@@ -72,8 +72,7 @@ export function createRunQueue(options: {
 
     close: (closings) => withContentErrors(() => close(closings)),
 
-    locked: (runs, { briefly } = { briefly: false }) =>
-      briefly ? lockedRuns(pool, runs) : lastingLocks(pool, () => lockedRuns(pool, runs)),
+    locked: (runs, options) => heldLocks(pool, () => lockedRuns(pool, runs), options),
 
     release: async (runs, notBefore) => {
       if (runs.length === 0) return;

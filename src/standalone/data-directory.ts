@@ -90,8 +90,8 @@ export async function readOptional(path: string): Promise<string | undefined> {
   }
 }
 
-/** A kill in the middle leaves the old file or the new one, never a part of one. */
-async function writeAtomically(path: string, text: string): Promise<void> {
+/** A kill in the middle leaves the old file or the new one, never a part of one. Readable by its owner alone (0600). */
+export async function writeAtomically(path: string, text: string): Promise<void> {
   const fresh = `${path}.${randomBytes(6).toString("hex")}`;
   const file = await open(fresh, "wx", 0o600);
   try {

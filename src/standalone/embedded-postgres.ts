@@ -6,14 +6,13 @@ import { mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/
 import { createServer, type AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { readOptional } from "./data-directory.ts";
+import { readOptional, writeAtomically } from "./data-directory.ts";
 import type { HeldFileLock } from "./file-lock.ts";
 import { makeDirectory } from "./make-directory.ts";
 import { findPostgresBinaries, type PostgresBinaries } from "./postgres-binaries.ts";
 import { postgresUser, type PostgresUser } from "./postgres-user.ts";
 import { isRunning, readPostmaster, stopPostmaster } from "./postmaster.ts";
 import { findSurvivor } from "./surviving-postgres.ts";
-import { isSystemError } from "./system-error.ts";
 
 export interface EmbeddedPostgresOptions {
   /**
@@ -70,12 +69,12 @@ export async function startEmbeddedPostgres(
   const home = await realpath(options.dataDir);
   const data = join(home, "data");
 
-  const password = await passwordOf(home);
   const version = await readOptional(join(data, "PG_VERSION"));
   if (version !== undefined && version.trim() !== String(binaries.major))
     throw new Error(
       `${data} was made by PostgreSQL ${version.trim()}, but PostgreSQL ${binaries.major} is bundled: go back to the release that made it, dump its database (docs/operations.md), or choose another data directory`,
     );
+  const password = await passwordOf(home, { initialised: version !== undefined });
 
   const { pgCtl } = binaries;
   const urlAt = (port: number) => `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres`;
@@ -130,16 +129,20 @@ function untilLost(
   };
 }
 
-async function passwordOf(home: string): Promise<string> {
+/** Before there is data, a file without a password is one that never got its content: the disk was full, or power went. */
+async function passwordOf(
+  home: string,
+  { initialised }: { initialised: boolean },
+): Promise<string> {
   const file = join(home, "password");
-  try {
-    await writeFile(file, `${randomBytes(24).toString("hex")}\n`, { mode: 0o600, flag: "wx" });
-  } catch (error) {
-    if (!isSystemError(error, "EEXIST")) throw error;
-  }
-  const password = (await readFile(file, "utf8")).trim();
-  if (!/^[0-9a-f]{48}$/.test(password)) throw new Error(`${file} does not hold our password`);
-  return password;
+  const kept = (await readOptional(file))?.trim() ?? "";
+  if (/^[0-9a-f]{48}$/.test(kept)) return kept;
+  // A new one would not open what is there.
+  if (initialised)
+    throw new Error(`${file} does not hold our password: put it back as it was with ${home}/data`);
+  const fresh = randomBytes(24).toString("hex");
+  await writeAtomically(file, `${fresh}\n`);
+  return fresh;
 }
 
 interface Place {

@@ -268,3 +268,20 @@ test("an initialisation that was killed starts over", async () => {
   expect(await serverDirectory(server.url)).toBe(join(place, "data"));
   await server.stop();
 });
+
+test("a password that never got into its file, as on a full disk, is made anew as long as it opens nothing", async () => {
+  const place = join(parent, "full");
+  const file = join(place, "password");
+  await mkdir(place);
+  await writeFile(file, "");
+  const start = () => startEmbeddedPostgres({ dataDir: place, settings });
+  const server = await start();
+  expect(await serverDirectory(server.url)).toBe(join(place, "data"));
+  await server.stop();
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+
+  for (const lose of [() => writeFile(file, ""), () => rm(file)]) {
+    await lose();
+    await expect(start()).rejects.toThrow(`${file} does not hold our password: put it back`);
+  }
+});

@@ -85,6 +85,10 @@ export function postgresUrl(
         throw new Error(
           "has an @ behind its host: a password is percent-encoded, all but letters, digits and -._~ (@ as %40, / as %2F)",
         );
+      if (!isDecodable(given))
+        throw new Error(
+          "has a % that begins no character: a password is percent-encoded, all but letters, digits and -._~ (% as %25)",
+        );
       const mode = url.searchParams.get("sslmode");
       if (mode !== null && !SSL_MODES.includes(mode))
         throw new Error(`must have an sslmode of ${SSL_MODES.join(", ")}, not ${mode}`);
@@ -92,6 +96,19 @@ export function postgresUrl(
       return given;
     },
   };
+}
+
+/**
+ * Whether pg can decode the URL. It takes a % as it is where no two hexadecimal digits follow, except at the end, and
+ * throws at bytes that are not UTF-8.
+ */
+function isDecodable(url: string): boolean {
+  try {
+    decodeURIComponent(url.replaceAll(/%(?=[^0-9a-f]|[0-9a-f][^0-9a-f])/gi, "%25"));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** pg reads these files at each connection, where a missing one looks like a server that is not there yet. */

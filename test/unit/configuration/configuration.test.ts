@@ -7,6 +7,7 @@ import {
 import { SNIPPETS } from "../../../src/dashboard/src/pages/verification-snippets.ts";
 import { docsPage } from "../../../src/gateway/docs-page.ts";
 import { openApiDocument } from "../../../src/gateway/openapi.ts";
+import { createClient } from "../../../src/postgres/pool.ts";
 import { redactText } from "../../../src/telemetry/redact.ts";
 
 const GATEWAY = {
@@ -114,6 +115,11 @@ describe("readConfiguration", () => {
       env: { DATABASE_URL: `postgres://u:p@secret-word${letter}x@h:5432/db?sslmode=verify-full` },
       says: "DATABASE_URL has an @ behind its host: a password is percent-encoded",
     })),
+    ...["u:%ffsecret-word@h/db", "u:secret-word@h/%c3x", "u:secret-word@h/db%"].map((rest) => ({
+      name: `a % that nothing can decode: ${rest}`,
+      env: { DATABASE_URL: `postgres://${rest}` },
+      says: "DATABASE_URL has a % that begins no character: a password is percent-encoded",
+    })),
     {
       name: "an authority that is not there",
       env: { DATABASE_URL: "postgres://u:secret-word@h/db?sslrootcert=/nowhere/ca.crt" },
@@ -131,6 +137,17 @@ describe("readConfiguration", () => {
     expect(error.message).not.toContain("\n");
     expect(error.message).not.toContain("secret-word");
     expect(redactText(error.message)).toBe(error.message);
+  });
+
+  test.each([
+    { password: "50%off", decoded: "50%off" },
+    { password: "50%25ff", decoded: "50%ff" },
+    { password: "%C3%A9", decoded: "é" },
+  ])("takes a password with % as pg does: $password", ({ password, decoded }) => {
+    const url = `postgres://u:${password}@h/db`;
+    const { databaseUrl } = readConfiguration("standalone", { DATABASE_URL: url });
+    expect(databaseUrl).toBe(url);
+    expect(createClient({ url, applicationName: "test" }).password).toBe(decoded);
   });
 
   test("names everything that is wrong at once", () => {

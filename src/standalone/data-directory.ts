@@ -95,10 +95,16 @@ export async function writeAtomically(path: string, text: string): Promise<void>
   const fresh = `${path}.${randomBytes(6).toString("hex")}`;
   const file = await open(fresh, "wx", 0o600);
   try {
-    await file.writeFile(text);
-    await file.sync();
-  } finally {
-    await file.close();
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(fresh, path);
+  } catch (error) {
+    // A program that is started again and again must not leave a file each time.
+    await rm(fresh, { force: true });
+    throw error;
   }
-  await rename(fresh, path);
 }

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
@@ -25,6 +25,14 @@ test("is its owner's alone, and so are its files", async () => {
   await directory.remove("state.json");
   await directory.remove("state.json");
   expect(await directory.read("state.json")).toBeUndefined();
+  await directory.release();
+});
+
+test("what cannot be written leaves nothing behind", async () => {
+  const directory = await openDataDirectory(path);
+  await mkdir(join(path, "state.json"));
+  await expect(directory.write("state.json", "one")).rejects.toThrow("EISDIR");
+  expect((await readdir(path)).toSorted()).toEqual(["carillon.lock", "state.json"]);
   await directory.release();
 });
 

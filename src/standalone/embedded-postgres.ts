@@ -12,7 +12,7 @@ import { makeDirectory } from "./make-directory.ts";
 import { findPostgresBinaries, type PostgresBinaries } from "./postgres-binaries.ts";
 import { postgresUser, type PostgresUser } from "./postgres-user.ts";
 import { isRunning, readPostmaster, stopPostmaster } from "./postmaster.ts";
-import { findSurvivor } from "./surviving-postgres.ts";
+import { findSurvivor, HANGING_AFTER_MS } from "./surviving-postgres.ts";
 
 export interface EmbeddedPostgresOptions {
   /**
@@ -37,7 +37,8 @@ export interface EmbeddedPostgres {
 }
 
 const ROLE = "carillon";
-const READY_WITHIN_MS = 60_000;
+/** For obstacles that pass. */
+const TRY_FOR_MS = 60_000;
 const LOOK_EVERY_MS = 1_000;
 
 const SETTINGS: Readonly<Record<string, string>> = {
@@ -186,13 +187,13 @@ async function initialise(place: Place & { password: string }): Promise<void> {
 
 async function start(place: Place): Promise<{ pid: number; port: number }> {
   const log = join(place.home, "postgres.log");
-  const deadline = performance.now() + READY_WITHIN_MS;
+  const deadline = performance.now() + TRY_FOR_MS;
   for (;;) {
     const port = await freePort();
     const size = await sizeOf(log);
     const before = size > 10_000_000 ? 0 : size;
     const pid = spawnServer(place, log, size > before, port);
-    const ready = await untilReady(place.data, pid, deadline);
+    const ready = await untilReady(place.data, pid);
     if (ready) return { pid: ready.pid, port };
     // Only what this start wrote: earlier complaints are over.
     const text = (await readFile(log).catch(() => Buffer.alloc(0))).subarray(before).toString();
@@ -243,11 +244,9 @@ interface ChildPid {
 }
 
 /** setpriv executes the server in its place, so the child's number is the postmaster's. */
-async function untilReady(
-  data: string,
-  child: ChildPid,
-  deadline: number,
-): Promise<{ pid: number } | undefined> {
+async function untilReady(data: string, child: ChildPid): Promise<{ pid: number } | undefined> {
+  // It may be recovering, which begins anew when it is killed: a supervisor must not be told to do that too soon.
+  const deadline = performance.now() + HANGING_AFTER_MS.starting;
   while (!child.exited && performance.now() < deadline) {
     const found = await readPostmaster(data);
     if (found?.pid === child.pid && found.ready) return { pid: found.pid };

@@ -7,7 +7,7 @@ import { holdFileLock, lastHolder, whereabouts, type HeldFileLock } from "./file
 import { readPostmaster, servesDirectory, stopPostmaster } from "./postmaster.ts";
 
 /** A server that calls itself ready answers; one in crash recovery says "starting" and takes its time. */
-const HANGING_AFTER_MS = { ready: 8_000, starting: 300_000 };
+export const HANGING_AFTER_MS = { ready: 8_000, starting: 300_000 };
 /** The processes of a killed server end within moments; a server that somebody still uses does not. */
 const LAST_BREATH_MS = 10_000;
 const LOOK_EVERY_MS = 100;

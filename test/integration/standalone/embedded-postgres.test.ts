@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { createClient } from "../../../src/postgres/pool.ts";
 import { serverDirectory } from "../../../src/postgres/server-directory.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
@@ -242,6 +242,32 @@ test("a start that fails again, in recovery, says what is wrong, and nothing of 
   await rmdir(file);
   await rename(`${file}.kept`, file);
   await (await start()).stop();
+});
+
+/** Settings of a server that recovers until somebody makes the file `gate`. */
+async function recovering(gate: string): Promise<Record<string, string>> {
+  await writeFile(join(dataDir, "data", "recovery.signal"), "", { mode: 0o666 });
+  const restore_command = `while [ ! -e ${gate} ]; do sleep 0.1; done; false`;
+  return { ...settings, restore_command };
+}
+
+const recovers = () =>
+  until("it recovers", async () => (await readPostmaster(join(dataDir, "data")))?.ready === false);
+
+test("a start waits for a recovery that takes minutes", async () => {
+  const gate = join(parent, "gate");
+  const start = startEmbeddedPostgres({ dataDir, settings: await recovering(gate) });
+  // Looked at when it is awaited.
+  start.catch(() => undefined);
+  await recovers();
+  const now = performance.now.bind(performance);
+  const later = vi.spyOn(performance, "now").mockImplementation(() => now() + 120_000);
+  onTestFinished(() => later.mockRestore());
+  await Promise.race([start, until("it has looked again", () => later.mock.calls.length > 10)]);
+  await writeFile(gate, "");
+  const server = await start;
+  expect(await serverDirectory(server.url)).toBe(join(dataDir, "data"));
+  await server.stop();
 });
 
 test("a data directory of another major version is refused in one sentence", async () => {

@@ -185,6 +185,7 @@ async function embedded(dataDir: string): Promise<string> {
     const server = await startEmbeddedPostgres({
       dataDir,
       onProgress: say,
+      signal: terminated,
       onLost: () => {
         databaseLost(log);
       },

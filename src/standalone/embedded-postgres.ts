@@ -23,6 +23,8 @@ export interface EmbeddedPostgresOptions {
   onProgress?: (line: string) => void;
   /** The server has ended, and not by `stop`. Noticed within a second; called once. */
   onLost?: () => void;
+  /** Gives up the start, which rejects, and stops the server that it has begun; one that outlived its owner stays. */
+  signal?: AbortSignal;
   /** Server settings on top of ours. `fsync: "off"` also initialises without syncing: tests only. */
   settings?: Readonly<Record<string, string>>;
 }
@@ -40,6 +42,8 @@ const ROLE = "carillon";
 /** For obstacles that pass. */
 const TRY_FOR_MS = 60_000;
 const LOOK_EVERY_MS = 1_000;
+/** For a fast shutdown. */
+const FAST_MS = 10_000;
 
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: "127.0.0.1",
@@ -84,16 +88,17 @@ export async function startEmbeddedPostgres(
     const watch = untilLost(pid, options.onLost);
     const stop = async () => {
       // The number of a process that has ended may be a stranger's by now.
-      if (watch.end() !== "lost") await stopPostmaster({ pid, data, pgCtl, fastMs: 10_000 });
+      if (watch.end() !== "lost") await stopPostmaster({ pid, data, pgCtl, fastMs: FAST_MS });
     };
     return { url: urlAt(port), adopted, pid, stop };
   };
   const lockFile = join(home, "postgres.lock");
-  const survivor = await findSurvivor({ lockFile, data, urlAt, pgCtl, progress });
+  const { signal = new AbortController().signal } = options;
+  const survivor = await findSurvivor({ lockFile, data, urlAt, pgCtl, progress, signal });
   if (survivor.kind === "adopted") return handle(survivor, true);
   try {
     const settings = { ...SETTINGS, ...options.settings };
-    const place: Place = { binaries, user, home, data, settings, lock: survivor.lock };
+    const place: Place = { binaries, user, home, data, settings, lock: survivor.lock, signal };
     if (version === undefined) {
       progress(`Initialising PostgreSQL ${binaries.major} …`);
       await initialise({ ...place, password });
@@ -154,6 +159,7 @@ interface Place {
   settings: Readonly<Record<string, string>>;
   /** Inherited by every program of PostgreSQL that may outlive us. */
   lock: HeldFileLock | undefined;
+  signal: AbortSignal;
 }
 
 /** Runs initdb in a directory of another name first: one that was killed must not look like a database. */
@@ -192,9 +198,17 @@ async function start(place: Place): Promise<{ pid: number; port: number }> {
     const port = await freePort();
     const size = await sizeOf(log);
     const before = size > 10_000_000 ? 0 : size;
-    const pid = spawnServer(place, log, size > before, port);
-    const ready = await untilReady(place.data, pid);
+    const child = spawnServer(place, log, size > before, port);
+    const ready = await untilReady(place, child);
     if (ready) return { pid: ready.pid, port };
+    if (place.signal.aborted) {
+      const { pid } = child;
+      const { data, binaries } = place;
+      // Without a number it was never started, and a signal to 0 would reach ourselves.
+      if (!child.exited && pid > 0)
+        await stopPostmaster({ pid, data, pgCtl: binaries.pgCtl, fastMs: FAST_MS });
+      place.signal.throwIfAborted();
+    }
     // Only what this start wrote: earlier complaints are over.
     const text = (await readFile(log).catch(() => Buffer.alloc(0))).subarray(before).toString();
     // The port was taken between our look and its bind, or old backends of a killed server are still
@@ -244,10 +258,13 @@ interface ChildPid {
 }
 
 /** setpriv executes the server in its place, so the child's number is the postmaster's. */
-async function untilReady(data: string, child: ChildPid): Promise<{ pid: number } | undefined> {
+async function untilReady(
+  { data, signal }: Place,
+  child: ChildPid,
+): Promise<{ pid: number } | undefined> {
   // It may be recovering, which begins anew when it is killed: a supervisor must not be told to do that too soon.
   const deadline = performance.now() + HANGING_AFTER_MS.starting;
-  while (!child.exited && performance.now() < deadline) {
+  while (!child.exited && !signal.aborted && performance.now() < deadline) {
     const found = await readPostmaster(data);
     if (found?.pid === child.pid && found.ready) return { pid: found.pid };
     await delay(10);
@@ -274,6 +291,7 @@ async function runToEnd(
       cwd: place.home,
       env: environment(),
       stdio: ["ignore", "pipe", "pipe", ...inherited(place)],
+      signal: place.signal,
     });
     child.stdout?.on("data", (chunk: Buffer) => (text += chunk.toString()));
     child.stderr?.on("data", (chunk: Buffer) => (text += chunk.toString()));

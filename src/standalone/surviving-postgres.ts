@@ -35,12 +35,15 @@ export async function findSurvivor(request: {
   urlAt: (port: number) => string;
   pgCtl: string;
   progress: (line: string) => void;
+  /** Ends the waiting: rejects with its reason. */
+  signal?: AbortSignal;
   lastBreathMs?: number;
 }): Promise<Survivor> {
   const { lockFile, data, progress } = request;
   const lastBreathMs = request.lastBreathMs ?? LAST_BREATH_MS;
   // Only the waits count: watching and replacing a server that hangs takes longer than `lastBreathMs`.
   for (let waitedMs = 0; ; waitedMs += LOOK_EVERY_MS) {
+    request.signal?.throwIfAborted();
     const owner = lastHolder(lockFile);
     const here = owner === undefined || owner.place === whereabouts();
     const adopted = here ? await adopt(request) : undefined;
@@ -81,6 +84,7 @@ async function adopt(request: {
   urlAt: (port: number) => string;
   pgCtl: string;
   progress: (line: string) => void;
+  signal?: AbortSignal;
 }): Promise<{ pid: number; port: number } | undefined> {
   const { data, urlAt, pgCtl, progress } = request;
   const begun = performance.now();
@@ -88,6 +92,7 @@ async function adopt(request: {
   const pid = found?.pid ?? 0;
   // The server may be recovering, or shutting down: watch it for a while before deciding.
   while (found?.pid === pid && (await servesDirectory(pid, data))) {
+    request.signal?.throwIfAborted();
     if (found.ready && (await answers(urlAt(found.port), data))) {
       progress("Adopted the PostgreSQL that was still running");
       return { pid, port: found.port };

@@ -1,13 +1,15 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { PoolClient } from "pg";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createPool } from "../../src/postgres/pool.ts";
+import { isRunning, readPostmaster } from "../../src/standalone/postmaster.ts";
 import { startScriptedServer } from "../integration/mail/scripted-server.ts";
 import { addressOf, startTcpProxy } from "../network/tcp-proxy.ts";
 import { createEmptyDatabase } from "../postgres/database.ts";
+import { until } from "../until.ts";
 import { call, run, startStandalone, type Standalone } from "./program.ts";
 
 let directory: string;
@@ -36,6 +38,26 @@ test("a PostgreSQL that was killed ends the program, which says so; the next sta
 
   program = await startStandalone(directory);
   expect(await call(program.url, { key, path: "/jobs" })).toEqual({ status: 200, body: [] });
+});
+
+test("at SIGTERM while PostgreSQL recovers it ends in order, and PostgreSQL with it", async () => {
+  program = await startStandalone(directory);
+  program.signal("SIGTERM");
+  await program.finished;
+  const data = join(directory, "postgres", "data");
+  // A recovery that waits for files that never come.
+  await writeFile(join(data, "recovery.signal"), "", { mode: 0o666 });
+  await appendFile(join(data, "postgresql.auto.conf"), "restore_command = 'sleep 1000'\n");
+  const again = run("standalone", {
+    env: { CARILLON_DATA_DIR: directory, PORT: "0", CARILLON_METRICS_PORT: "0" },
+  });
+  const pid = await until(
+    "it recovers",
+    async () => (await readPostmaster(data))?.pid || undefined,
+  );
+  again.signal("SIGTERM");
+  expect(await again.finished).toMatchObject({ code: 0, stderr: "" });
+  expect(await isRunning(pid)).toBe(false);
 });
 
 test("what was ready stays so without its database, also when nobody had asked before", async () => {

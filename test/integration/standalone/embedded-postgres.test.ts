@@ -251,8 +251,12 @@ async function recovering(gate: string): Promise<Record<string, string>> {
   return { ...settings, restore_command };
 }
 
+/** Resolves with its process number. */
 const recovers = () =>
-  until("it recovers", async () => (await readPostmaster(join(dataDir, "data")))?.ready === false);
+  until("it recovers", async () => {
+    const found = await readPostmaster(join(dataDir, "data"));
+    return found?.ready === false && found.pid > 0 && found.pid;
+  });
 
 test("a start waits for a recovery that takes minutes", async () => {
   const gate = join(parent, "gate");
@@ -267,6 +271,43 @@ test("a start waits for a recovery that takes minutes", async () => {
   await writeFile(gate, "");
   const server = await start;
   expect(await serverDirectory(server.url)).toBe(join(dataDir, "data"));
+  await server.stop();
+});
+
+test("a start that is given up leaves no server behind, and the next one starts", async () => {
+  const gate = join(parent, "another-gate");
+  const given = new AbortController();
+  const { signal } = given;
+  const start = startEmbeddedPostgres({ dataDir, settings: await recovering(gate), signal });
+  start.catch(() => undefined);
+  const pid = await recovers();
+  given.abort(new Error("given up"));
+  await expect(start).rejects.toThrow("given up");
+  expect(await isRunning(pid)).toBe(false);
+
+  await rm(join(dataDir, "data", "recovery.signal"));
+  const server = await startEmbeddedPostgres({ dataDir, settings });
+  await server.stop();
+});
+
+test("a first start that is given up, and the next one", async () => {
+  const place = join(parent, "given-up");
+  const given = new AbortController();
+  const onProgress = () => {
+    setImmediate(() => {
+      given.abort(new Error("given up"));
+    });
+  };
+  const start = startEmbeddedPostgres({
+    dataDir: place,
+    settings,
+    onProgress,
+    signal: given.signal,
+  });
+  await expect(start).rejects.toThrow(/aborted|given up/);
+  expect(await readPostmaster(join(place, "data"))).toBeUndefined();
+  const server = await startEmbeddedPostgres({ dataDir: place, settings });
+  expect(await serverDirectory(server.url)).toBe(join(place, "data"));
   await server.stop();
 });
 

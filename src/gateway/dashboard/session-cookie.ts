@@ -68,12 +68,17 @@ export function singleSignOnCookie(token: string | null, host: string, state: st
   return write(singleSignOn(state), token, host);
 }
 
+/**
+ * One cookie of the header. Around names only spaces and tabs are left out, and not what else counts as white space, such
+ * as U+00A0: a browser may let a sibling domain set a cookie of that name, since it has no prefix.
+ */
+const PAIR = /^[ \t]*([^ \t=]+)[ \t]*=[ \t]*([^ \t]*)[ \t]*$/;
+
 function read({ name }: HostCookie, header: string, host: string): string | undefined {
   const names = isLoopbackHost(host) ? [`__Host-${name}`, name] : [`__Host-${name}`];
   for (const pair of header.split(";")) {
-    const equals = pair.indexOf("=");
-    if (equals !== -1 && names.includes(pair.slice(0, equals).trim()))
-      return pair.slice(equals + 1).trim();
+    const [, found = "", value] = PAIR.exec(pair) ?? [];
+    if (names.includes(found)) return value;
   }
   return undefined;
 }

@@ -78,4 +78,12 @@ describe("the cookie", () => {
     expect(readSessionCookie("carillon_session=weak", "localhost")).toBe("weak");
     expect(readSessionCookie("", "localhost")).toBeUndefined();
   });
+  test("is not one with a no-break space in its name, which a sibling domain may set", () => {
+    for (const name of ["\u00a0__Host-carillon_session", "__Host-carillon_session\u00a0"]) {
+      const header = `a=b; ${name}=planted`;
+      expect(readSessionCookie(header, "mail.example.com")).toBeUndefined();
+      const both = `${header};\t__Host-carillon_session = own `;
+      expect(readSessionCookie(both, "mail.example.com")).toBe("own");
+    }
+  });
 });

@@ -127,8 +127,18 @@ function refuseMalformed(ctx: Koa.ParameterizedContext<GatewayState>): void {
   // RFC 9112, 3.2: a proxy before us may have used the other one.
   if ((ctx.req.headersDistinct["host"]?.length ?? 0) > 1)
     throw new ApiError("malformed_request", "the Host header is given more than once");
-  if (!ctx.url.startsWith("/") && !/^https?:\/\//i.test(ctx.url) && ctx.url !== "*")
+  const form = ctx.url.startsWith("/") || /^https?:\/\//i.test(ctx.url) || ctx.url === "*";
+  if (!form || !hasPath(ctx))
     throw new ApiError("malformed_request", "the request target cannot be read");
+}
+
+/** False: a target in absolute form that is no URL, such as `http://[::1/`, for which koa throws. */
+function hasPath(ctx: Koa.ParameterizedContext<GatewayState>): boolean {
+  try {
+    return ctx.path !== "";
+  } catch {
+    return false;
+  }
 }
 
 /** Answers 404, 405 and OPTIONS, which the router leaves without a body. */

@@ -340,6 +340,12 @@ describe("what is not valid HTTP", () => {
       status: 400,
       code: "malformed_request",
     },
+    {
+      name: "a target that is no URL",
+      bytes: "GET http://[::1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+      status: 400,
+      code: "malformed_request",
+    },
   ];
   test.each(cases)("$status in JSON: $name", async ({ bytes, status, code }) => {
     const text = await raw(bytes);

@@ -1,9 +1,19 @@
 import { expect, test } from "vitest";
 import type { IdempotencyKeys } from "../../../src/domain/ports/idempotency-keys.ts";
-import type { ApiAnswer } from "../../../src/gateway/endpoint.ts";
+import type { ApiAnswer, ApiRequest } from "../../../src/gateway/endpoint.ts";
 import { ApiError } from "../../../src/gateway/errors.ts";
 import { EffectUncertain, idempotently } from "../../../src/gateway/idempotency.ts";
 
+const request: ApiRequest = {
+  account: "a",
+  requestId: "r",
+  params: {},
+  query: {},
+  body: {},
+  json: undefined,
+  gone: () => false,
+  idempotencyKey: "k",
+};
 const lost = new ApiError("smtp_failed", "lost after DATA");
 const refused = new Error("refused");
 const sent: ApiAnswer = { status: 200, body: {} };
@@ -22,16 +32,7 @@ test.each([
   const reported: unknown[] = [];
   const outcome = idempotently({
     keys: { begin, complete: away, abandon: away } satisfies IdempotencyKeys,
-    request: {
-      account: "a",
-      requestId: "r",
-      params: {},
-      query: {},
-      body: {},
-      json: undefined,
-      gone: () => false,
-      idempotencyKey: "k",
-    },
+    request,
     scope: "POST /send",
     work,
     repeatable: false,
@@ -40,3 +41,24 @@ test.each([
   expect(await outcome).toBe(told);
   expect(reported).toHaveLength(1);
 });
+
+test.each([
+  { forMs: 59_999, repeatable: false, code: "idempotency_in_flight" },
+  { forMs: 60_000, repeatable: false, code: "outcome_unknown" },
+  // Its time came after the store had tried to take the key over.
+  { forMs: 60_000, repeatable: true, code: "idempotency_in_flight" },
+])(
+  "in flight for $forMs ms, repeatable $repeatable: $code",
+  async ({ forMs, repeatable, code }) => {
+    const begun = async () => ({ kind: "in_flight", forMs }) as const;
+    const outcome = idempotently({
+      keys: { begin: begun, complete: away, abandon: away } satisfies IdempotencyKeys,
+      request,
+      scope: "POST /jobs",
+      work: () => Promise.reject(new Error("worked on twice")),
+      repeatable,
+      report: () => undefined,
+    });
+    await expect(outcome).rejects.toMatchObject({ code });
+  },
+);

@@ -21,5 +21,7 @@ const COMMON = new Set(
 
 /** Whether somebody who guesses soon comes to this password: a common one, or one or two characters over and over. */
 export function isCommonPassword(password: string): boolean {
-  return COMMON.has(password.toLowerCase()) || new Set(password).size <= 2;
+  // In the form that is hashed.
+  const hashed = password.normalize("NFKC");
+  return COMMON.has(hashed.toLowerCase()) || new Set(hashed).size <= 2;
 }

@@ -111,7 +111,8 @@ function build(request: RestJobRequest<RestJobCreate>, previous: JobSpec | undef
   const schedule = scheduleOf(request, previous, findings);
   const target = targetOf(request, previous, findings);
   const retry = {
-    maxRetries: fields.max_retries ?? SPEC_DEFAULTS.maxRetries,
+    // JSON has a -0, which no store gives back.
+    maxRetries: (fields.max_retries ?? SPEC_DEFAULTS.maxRetries) + 0,
     minBackoffSeconds: fields.min_backoff_seconds ?? SPEC_DEFAULTS.minBackoffSeconds,
     maxBackoffSeconds: fields.max_backoff_seconds ?? SPEC_DEFAULTS.maxBackoffSeconds,
   };

@@ -293,6 +293,20 @@ describe("POST /jobs", () => {
     expect([second.status, second.json["id"]]).toEqual([201, first.json["id"]]);
   });
 
+  test("Idempotency-Key: nor does it matter that a zero had a sign, which no store keeps", async () => {
+    const create = () =>
+      h.request({
+        method: "POST",
+        path: "/jobs",
+        body: JSON.stringify(webhookCron).replace("}", ',"max_retries":-0}'),
+        headers: { "Idempotency-Key": "job-of-a-negative-zero" },
+      });
+    const first = await create();
+    expect(first.status).toBe(201);
+    await h.pool.query("delete from idempotency_keys where key = 'job-of-a-negative-zero'");
+    const again = await create();
+    expect([again.status, again.json["id"]]).toEqual([201, first.json["id"]]);
+  });
   test("Idempotency-Key: nor does it matter what keys the payloads of others had", async () => {
     const headers = { "Idempotency-Key": "job-4" };
     const payload = { first_of_job_4: 1, '"': 1 };

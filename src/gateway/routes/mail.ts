@@ -136,7 +136,13 @@ export function mailRoutes(options: MailRouteOptions) {
       code: issued.code,
       minutes: OTP_MINUTES,
     });
-    const result = await mailer.send(account, { ...message, kind: "otp" }, { smtpRevision });
+    const result = await mailer
+      .send(account, { ...message, kind: "otp" }, { smtpRevision })
+      .catch(async (error: unknown) => {
+        // The mail was not tried, because of something on our side.
+        await otps.withdraw(issued.id).catch(options.report);
+        throw error;
+      });
     const sent = result.kind === "accepted";
     // The mail is logged even if this fails.
     const [settled] = await Promise.allSettled([settle(issued.id, result)]);

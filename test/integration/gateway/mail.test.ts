@@ -557,6 +557,21 @@ describe("one-time passcodes", () => {
     server.close();
   });
 
+  test("nor do those whose mail was not tried, because of something on our side", async () => {
+    const { account, key } = await h.newAccount("unreadable", h.catcher.smtpPort);
+    const unreadable = "test:" + Buffer.alloc(64).toString("base64");
+    await h.pool.query(
+      "update smtp_settings set username = 'u', password = $2, revision = uuidv7() where account = $1",
+      [account, unreadable],
+    );
+    for (let sends = 1; sends <= 6; sends += 1)
+      expect((await issue("untried@example.com", key)).json["code"]).toBe("internal");
+    const { rows } = await h.pool.query("select code_hmac, sends from otps where account = $1", [
+      account,
+    ]);
+    expect(rows).toEqual([{ code_hmac: null, sends: [] }]);
+  });
+
   test("the code is in no log entry and in no log line", async () => {
     await issue("secret@example.com");
     const code = sixDigits();

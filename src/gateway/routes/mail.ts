@@ -136,13 +136,16 @@ export function mailRoutes(options: MailRouteOptions) {
       code: issued.code,
       minutes: OTP_MINUTES,
     });
-    const result = await mailer
-      .send(account, { ...message, kind: "otp" }, { smtpRevision })
-      .catch(async (error: unknown) => {
-        // The mail was not tried, because of something on our side.
-        await otps.withdraw(issued.id).catch(options.report);
-        throw error;
-      });
+    const result = withoutCode(
+      issued.code,
+      await mailer
+        .send(account, { ...message, kind: "otp" }, { smtpRevision })
+        .catch(async (error: unknown) => {
+          // The mail was not tried, because of something on our side.
+          await otps.withdraw(issued.id).catch(options.report);
+          throw error;
+        }),
+    );
     const sent = result.kind === "accepted";
     // The mail is logged even if this fails.
     const [settled] = await Promise.allSettled([settle(issued.id, result)]);
@@ -153,7 +156,7 @@ export function mailRoutes(options: MailRouteOptions) {
     metrics.otps.inc({ outcome: sent ? "sent" : "send_failed" });
     refuseBeyondQueue(result);
     // The log shows subjects, but must never show a code.
-    const about = { to, subject: message.subject.replaceAll(issued.code, "••••••") };
+    const about = { to, subject: masked(issued.code, message.subject) };
     // Whether the code is valid is settled by now: a log that is away must not change the answer.
     await appendToLog(account, "otp", about, result).catch((error: unknown) => {
       if (!(error instanceof EffectUncertain)) throw error;
@@ -255,6 +258,15 @@ export function mailRoutes(options: MailRouteOptions) {
 function refuseBadAddress(field: string, address: string): void {
   const findings = addressFindings(field, address);
   if (findings.length > 0) throw invalid(findings);
+}
+
+/** A server may quote the mail that it refuses, for the log and whoever asked for the code. */
+function withoutCode(code: string, result: MailResult): MailResult {
+  return result.kind === "failed" ? { ...result, error: masked(code, result.error) } : result;
+}
+
+function masked(code: string, text: string): string {
+  return text.replaceAll(code, "••••••");
 }
 
 /** 429. Not in the email log: the request is refused, as by any other limit, and there may be thousands. */

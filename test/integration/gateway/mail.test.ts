@@ -580,6 +580,19 @@ describe("one-time passcodes", () => {
     expect(text).not.toContain(code);
     expect(h.lines.join("")).not.toMatch(new RegExp(`\\b${code}\\b`));
   });
+
+  test("nor where the mail server quotes what it refuses", async () => {
+    const server = await startScriptedServer({
+      END: () => `550 looks like spam: ${/code is \d{6}/.exec(server.seen.pieces.join(""))?.[0]}`,
+    });
+    const { key } = await h.newAccount("quoted", server.port);
+    const reply = await issue("quoted@example.com", key);
+    const { json } = await h.request({ path: "/logs", key });
+    server.close();
+    const error = expect.stringContaining("looks like spam: code is ••••••");
+    expect(reply.json).toEqual({ error, code: "smtp_failed" });
+    expect(json["logs"]).toMatchObject([{ kind: "otp", status: "failed", error_message: error }]);
+  });
 });
 
 describe("GET /logs", () => {

@@ -6,7 +6,7 @@ import type { Accounts, JobsLeft, Users } from "../../domain/ports/accounts.ts";
 import type { Invitation, Invitations, SignInBrake } from "../../domain/ports/dashboard.ts";
 import type { Mailer } from "../../domain/ports/mail.ts";
 import type { ApiAnswer } from "../endpoint.ts";
-import { ApiError, invalid } from "../errors.ts";
+import { ApiError, errorAnswer, invalid } from "../errors.ts";
 import { DONE, signedIn, type DashboardRequest } from "./request.ts";
 import type {
   AccountBind,
@@ -100,7 +100,14 @@ export function accountRoutes(options: AccountRouteOptions) {
       const { account } = request;
       const { invitation, token } = await createInvitation(request, { account, email, role });
       const link = linkOf(request, token);
-      const mail = send === true ? await mailInvitation(request, invitation, link) : null;
+      const mail =
+        send === true
+          ? await mailInvitation(request, invitation, link).catch((error: unknown) => {
+              // The invitation is made, and the link is shown only in this answer.
+              options.report(error);
+              return errorAnswer(error).body.error;
+            })
+          : null;
       return { status: 201, body: { invitation: invitationView(invitation), link, mail } };
     },
 

@@ -399,6 +399,22 @@ describe("invitations", () => {
     expect(again.status).toBe(404);
   });
 
+  test("a link is shown although its mail could not be tried, because of something on our side", async () => {
+    const { account } = await harness.newAccount("untried", harness.catcher.smtpPort);
+    const theirs = await newUser(harness, { account, email: "untried@example.com" });
+    const unreadable = "test:" + Buffer.alloc(64).toString("base64");
+    await harness.pool.query(
+      "update smtp_settings set username = 'u', password = $2, revision = uuidv7() where account = $1",
+      [account, unreadable],
+    );
+    const asked = { email: "guest@example.com", role: "member", send: true };
+    const invited = await theirs.post("/invitations", asked);
+    expect(invited).toMatchObject({ status: 201, json: { mail: "internal error" } });
+    const token = String(invited.json["link"]).split("#")[1] ?? "";
+    expect((await visitor(harness).post("/invitation", { token })).status).toBe(200);
+    expect(harness.lines.join("")).toContain("a secret does not open");
+  });
+
   test("an administrator makes an account, whose owner comes by a link; the owner can delete it", async () => {
     const made = await owner.post("/accounts", { name: "third", owner_email: "third@example.com" });
     expect(made.status).toBe(201);

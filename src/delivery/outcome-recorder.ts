@@ -3,8 +3,7 @@ import type { NewEmailLogEntry } from "../domain/mail.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import { LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
-import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
-import type { ClaimedRun } from "../domain/run.ts";
+import type { ClaimedRecord, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import type { LockedOut } from "./held-runs.ts";
@@ -14,9 +13,9 @@ import { createWriteBehind, type WriteBehind } from "./write-behind.ts";
 export interface OutcomeRecorder {
   close(closing: Closing): void;
   /** Gives the claim back; also of a run that was started but never sent. */
-  release(run: ClaimedRun, notBefore?: Instant): void;
+  release(run: ClaimedRecord, notBefore?: Instant): void;
   /** Gives the claim back once nobody holds a lock on the cursor of the run's job any more. */
-  releaseHeld(run: ClaimedRun): void;
+  releaseHeld(run: ClaimedRecord): void;
   /** No attempt is under way: no further records are worth waiting for. */
   flushSoon(): void;
   readonly emails: WriteBehind<NewEmailLogEntry>;
@@ -31,7 +30,10 @@ export interface OutcomeRecorder {
 /** How long a record waits for others, in milliseconds, and for how many. */
 const TOGETHER = { collectMs: 25, maxBatch: 1_000 };
 
-/** Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. */
+/**
+ * Everything that the worker writes after the fact. Nothing waits for it, and no outage loses it. What waits to be
+ * written has let go of its payload: that counts as held no more (`HeldRuns.finished`), and thousands may wait.
+ */
 export function createOutcomeRecorder(options: {
   queue: Pick<RunQueue, "close" | "locked" | "release">;
   emailLog: Pick<EmailLog, "append" | "locked">;
@@ -66,7 +68,7 @@ export function createOutcomeRecorder(options: {
 
   const ofRuns = {
     ...common,
-    locked: async <T extends { run: ClaimedRun }>(
+    locked: async <T extends { run: ClaimedRecord }>(
       items: readonly T[],
       options: { briefly: boolean },
     ) => {
@@ -76,11 +78,11 @@ export function createOutcomeRecorder(options: {
       );
       return new Set(items.filter(({ run }) => ids.has(run.id)));
     },
-    lockedBy: ({ run }: { run: ClaimedRun }) => run.jobUid,
-    onLockedOut: ({ run: { account, jobUid } }: { run: ClaimedRun }, waits: boolean) => {
+    lockedBy: ({ run }: { run: ClaimedRecord }) => run.jobUid,
+    onLockedOut: ({ run: { account, jobUid } }: { run: ClaimedRecord }, waits: boolean) => {
       onLockedOut({ account, jobUid }, waits);
     },
-    onLocked: (items: readonly { run: ClaimedRun }[]) => {
+    onLocked: (items: readonly { run: ClaimedRecord }[]) => {
       warnOfLockedRuns({ runs: items.length, job: items[0]?.run.jobId });
     },
   };
@@ -113,7 +115,7 @@ export function createOutcomeRecorder(options: {
     },
   });
 
-  const releases = createWriteBehind<{ run: ClaimedRun; notBefore: Instant | undefined }>({
+  const releases = createWriteBehind<{ run: ClaimedRecord; notBefore: Instant | undefined }>({
     ...ofRuns,
     write: async (items) => {
       for (const [notBefore, group] of Map.groupBy(items, (item) => item.notBefore))
@@ -168,13 +170,16 @@ export function createOutcomeRecorder(options: {
   const all = [closings, releases, emails];
   return {
     close: (closing) => {
-      closings.add(closing);
+      closings.add({ ...closing, run: recordOf(closing.run) });
     },
     release: (run, notBefore) => {
-      releases.add({ run, notBefore: notBefore === undefined ? undefined : coarse(notBefore) });
+      releases.add({
+        run: recordOf(run),
+        notBefore: notBefore === undefined ? undefined : coarse(notBefore),
+      });
     },
     releaseHeld: (run) => {
-      releases.add({ run, notBefore: undefined }, true);
+      releases.add({ run: recordOf(run), notBefore: undefined }, true);
     },
     flushSoon: () => {
       for (const written of all) written.flushSoon();
@@ -190,6 +195,19 @@ export function createOutcomeRecorder(options: {
       await Promise.all(all.map((written) => written.idle()));
     },
   };
+}
+
+/** Leaves out everything else that a claimed run has, its payload above all. */
+function recordOf({
+  id,
+  claimToken,
+  account,
+  jobUid,
+  jobId,
+  notBefore,
+  spec: { schedule },
+}: ClaimedRecord): ClaimedRecord {
+  return { id, claimToken, account, jobUid, jobId, notBefore, spec: { schedule } };
 }
 
 /** Up to the next quarter of a second, so that a thousand postponed runs take a handful of statements. */

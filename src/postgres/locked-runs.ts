@@ -6,7 +6,7 @@ import { plainArray } from "./rows.ts";
 /** Runs whose own row, or whose job's cursor, is locked now. Does not wait. */
 export async function lockedRuns(
   database: Queryable,
-  runs: readonly ClaimedRun[],
+  runs: readonly Pick<ClaimedRun, "id" | "jobUid">[],
 ): Promise<Set<string>> {
   const { rows } = await database.query<{ id: string }>(
     `with asked as materialized (

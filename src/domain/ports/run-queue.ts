@@ -1,9 +1,16 @@
 import type { Instant } from "../instant.ts";
+import type { JobSpec } from "../job.ts";
 import type { ClaimedRun, Execution } from "../run.ts";
+
+/** A claimed run without what it delivers, for records of which thousands may wait for PostgreSQL. */
+export type ClaimedRecord = Claim &
+  Pick<ClaimedRun, "account" | "jobUid" | "jobId" | "notBefore"> & {
+    spec: Pick<JobSpec, "schedule">;
+  };
 
 /** How an attempt ends for its run. */
 export type Closing = {
-  run: ClaimedRun;
+  run: ClaimedRecord;
   /** The attempt's record. A run that an open circuit held up until its deadline gets one too. */
   execution: Pick<
     Execution,
@@ -71,12 +78,15 @@ export interface RunQueue {
    * Ids of those runs for which `close` or `release` would have to wait for longer than for a statement of ours.
    * `briefly`: or for no longer.
    */
-  locked(runs: readonly ClaimedRun[], options?: { briefly: boolean }): Promise<ReadonlySet<string>>;
+  locked(
+    runs: readonly ClaimedRecord[],
+    options?: { briefly: boolean },
+  ): Promise<ReadonlySet<string>>;
   /**
    * Gives back claims of which nothing was sent: unstarted ones, and started ones that an open circuit held up. The
    * runs may start again at `notBefore`, but never before their own; when omitted, that stays. Throws LockHeld.
    */
-  release(runs: readonly ClaimedRun[], notBefore?: Instant): Promise<void>;
+  release(runs: readonly ClaimedRecord[], notBefore?: Instant): Promise<void>;
   /**
    * Extends the leases of these claims and no others: the lease of a claim whose answer never reached its worker
    * must run out. Returns the claims still held, by run id; the lease of one that somebody has `locked` was not

@@ -9,12 +9,15 @@ import {
 } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { until } from "../../until.ts";
+import { collectGarbage } from "../../collect-garbage.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
 type Options = Parameters<typeof createOutcomeRecorder>[0];
 
 function records(
-  change: Partial<Pick<Options, "emailLog" | "onLockedOut" | "onOutage" | "onWaiting">> = {},
+  change: Partial<
+    Pick<Options, "queue" | "emailLog" | "onLockedOut" | "onOutage" | "onWaiting">
+  > = {},
 ): ReturnType<typeof createOutcomeRecorder> {
   return createOutcomeRecorder({
     queue: {
@@ -137,4 +140,37 @@ test("it is told from when on runs wait that were put off, when that is recorded
   expect(told).toEqual([]);
   await put.idle();
   expect(told).toEqual([2_000]);
+});
+
+test("what waits to be recorded keeps no payload: thousands of the largest would take all memory", async () => {
+  const away = Promise.withResolvers<never>();
+  const waiting = records({
+    queue: {
+      close: () => away.promise,
+      locked: async () => new Set(),
+      release: () => away.promise,
+    },
+  });
+  const targets: WeakRef<object>[] = [];
+  const run = () => {
+    const made = claimedRun({});
+    targets.push(new WeakRef(made.spec.target));
+    return made;
+  };
+  const execution = { httpStatus: 204, durationMs: 1, errorMessage: null, executedAt: 0 };
+  const record = (): void => {
+    waiting.close({
+      run: run(),
+      execution: { ...execution, status: "success" },
+      next: "finished",
+    });
+    waiting.release(run());
+    waiting.releaseHeld(run());
+  };
+  record();
+  await until("the payloads are let go", () => {
+    collectGarbage();
+    return targets.every((target) => target.deref() === undefined);
+  });
+  expect(waiting.pending + waiting.lockedOut).toBe(3);
 });

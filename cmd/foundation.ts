@@ -65,7 +65,7 @@ export function createFoundation(options: {
     log,
     monotonic,
     message:
-      "no connection can be opened: this process or its machine is at its limit of open files or out of memory",
+      "no connection can be opened: this process or its machine is at its limit of open files, out of memory, or out of local ports for the address",
   });
   const onError = (error: unknown) => {
     // Connections that PostgreSQL cuts while this process ends do not matter.

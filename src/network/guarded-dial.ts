@@ -46,7 +46,7 @@ export function createGuardedDial(options: {
   clusterDomain?: string;
   /** Milliseconds to resolve and connect. */
   timeoutMs?: number;
-  /** Called when this process, or its machine, has no more sockets. */
+  /** Called when this process, or its machine, has no more sockets, or no local port for one. */
   onShortage?: (error: unknown) => void;
 }): Dial {
   const { rules, accountRules, clusterNamespace, timeoutMs = 10_000 } = options;
@@ -60,7 +60,7 @@ export function createGuardedDial(options: {
       return await dial(request, limit);
     } catch (error) {
       if (error instanceof DependencyUnavailable) throw error;
-      if (SHORTAGES.has(errorCodeOf(error))) {
+      if (SHORTAGES.has(errorCodeOf(error)) || isWithoutPort(error)) {
         options.onShortage?.(error);
         throw new DependencyUnavailable("machine", { cause: error });
       }
@@ -178,6 +178,19 @@ async function inTime<T>(dependency: string, answer: Promise<T>, limit: Limit): 
 /** Open files of the process, of the machine, or the kernel's memory have run out. */
 const SHORTAGES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 const TEMPORARY = new Set([...SHORTAGES, "EAI_AGAIN"]);
+
+/**
+ * Every local port is taken by a connection to this address, or was until a minute ago. Of an IPv6 address the system
+ * says the same when it has none of its own, which does not pass.
+ */
+function isWithoutPort(error: unknown): boolean {
+  return (
+    errorCodeOf(error) === "EADDRNOTAVAIL" &&
+    error instanceof Error &&
+    "address" in error &&
+    isIP(String(error.address)) === 4
+  );
+}
 
 /** `NAME.NAMESPACE.svc`, also `POD.NAME.NAMESPACE.svc`, without the cluster's domain. */
 const SERVICE_NAME = /^(?:[^.]+\.)+([^.]+)\.svc$/;

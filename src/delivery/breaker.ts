@@ -55,17 +55,12 @@ export class Breaker {
     this.#opossum = opossum;
   }
 
-  /** Half-open, and no call has been let through yet. */
-  get awaitsProbe(): boolean {
-    return this.#opossum.pendingClose;
-  }
-
   /** `probing`: it is half-open. */
   begin(probing: boolean): Call {
     const opossum = this.#opossum;
-    if (probing && !this.awaitsProbe)
-      // opossum knows of one probe at a time, which is still under way. What this further one learns is told to it
-      // directly.
+    if (probing && !opossum.pendingClose)
+      // opossum knows of one probe only, which is still under way, or learned nothing. What this further one learns is
+      // told to it directly.
       return {
         success: () => {
           opossum.close();
@@ -88,8 +83,8 @@ export class Breaker {
     return {
       success: succeed,
       failure: fail,
-      // Nothing learned: a probe must be repeated, any other call must not count as a failure.
-      neutral: probing ? fail : succeed,
+      // Nothing learned: for opossum a probe stays under way, any other call must not count as a failure.
+      neutral: probing ? () => undefined : succeed,
     };
   }
 

@@ -18,7 +18,7 @@ export interface Permit {
 export interface CircuitBreakers {
   /**
    * Synchronous. `open`: the run may not call now and comes back at `until`, a different moment for each run (see
-   * `RETURN_GAP`). A half-open circuit admits one call, and another when that one has taken `resetMs`.
+   * `RETURN_GAP`). A half-open circuit admits one call, and another when that one has taken `resetMs` or told nothing.
    * `revision`: of the settings by which the destination is reached. Failures under another revision are forgotten.
    */
   admit(
@@ -65,6 +65,8 @@ interface Entry {
   /** Of the last transition. All moments here are monotonic. */
   changedAt: number;
   lastFailureAt: number;
+  /** Calls under way that the half-open circuit has let through. */
+  probes: number;
   /** When a half-open circuit last let a call through. */
   probedAt: number;
   /** When the last run that was put off was told to come back. */
@@ -81,7 +83,8 @@ export interface Transition {
  * One breaker per destination key. It opens when, within `windowMs`, at least `MINIMUM_CALLS` were made
  * and more than half failed; after `resetMs` one call is let through, whose outcome closes or reopens
  * it. When that probe has taken `resetMs`, another one is let through, and the first outcome decides: one slow path of
- * a receiver must not keep the others waiting.
+ * a receiver must not keep the others waiting. So is the next when a probe told nothing: a backlog of runs that call
+ * nobody, for instance for want of a Secret, would otherwise keep a circuit open for `resetMs` each.
  */
 export function createCircuitBreakers(options: {
   clock: Clock;
@@ -129,7 +132,10 @@ export function createCircuitBreakers(options: {
     entries.set(destination, entry);
     entry.siblings.delete(entry);
     entry.siblings.add(entry);
-    if (entry.state === "half_open") entry.probedAt = monotonic();
+    if (entry.state === "half_open") {
+      entry.probes += 1;
+      entry.probedAt = monotonic();
+    }
     return { kind: "admitted", permit: permit(entry) };
   }
 
@@ -170,6 +176,7 @@ export function createCircuitBreakers(options: {
           return;
         }
         if (verdict === "failure") entry.lastFailureAt = monotonic();
+        if (verdict === "neutral" && entry.state === "half_open") entry.probes -= 1;
         call[verdict]();
       },
     };
@@ -197,6 +204,7 @@ export function createCircuitBreakers(options: {
       epoch: 0,
       changedAt: monotonic(),
       lastFailureAt: monotonic(),
+      probes: 0,
       probedAt: -Infinity,
       lastReturn: -Infinity,
     };
@@ -217,6 +225,7 @@ export function createCircuitBreakers(options: {
     entry.state = state;
     entry.epoch += 1;
     entry.changedAt = monotonic();
+    entry.probes = 0;
     onTransition({ destination: entry.destination, from, state });
   }
 
@@ -226,7 +235,7 @@ export function createCircuitBreakers(options: {
     noneGivesWay.clear();
     for (const entry of entries.values()) {
       if (entry.state === "closed" && entry.lastFailureAt < now - windowMs) drop(entry);
-      else if (awaitsProbe(entry) && entry.changedAt < now - ABANDONED) forget(entry);
+      else if (awaitsProbe(entry) && waitsSince(entry) < now - ABANDONED) forget(entry);
       else entry.breaker.rotate();
     }
     tick = entries.size === 0 ? undefined : timers.after(windowMs / BUCKETS, rotate);
@@ -247,7 +256,7 @@ export function createCircuitBreakers(options: {
         drop(entry);
         return true;
       }
-      if (awaitsProbe(entry) && entry.changedAt < (abandoned?.changedAt ?? Infinity))
+      if (awaitsProbe(entry) && (!abandoned || waitsSince(entry) < waitsSince(abandoned)))
         abandoned = entry;
     }
     if (abandoned) forget(abandoned);
@@ -291,9 +300,14 @@ export function createCircuitBreakers(options: {
 /** A destination, and the revision by which it is reached. */
 type Callee = Parameters<CircuitBreakers["admit"]>;
 
-/** Half-open, and no probe has been let through yet. */
-function awaitsProbe({ state, breaker }: Entry): boolean {
-  return state === "half_open" && breaker.awaitsProbe;
+/** Half-open, and no probe is under way. */
+function awaitsProbe({ state, probes }: Entry): boolean {
+  return state === "half_open" && probes === 0;
+}
+
+/** Since when a half-open circuit has let no call through. */
+function waitsSince({ changedAt, probedAt }: Entry): number {
+  return Math.max(changedAt, probedAt);
 }
 
 /** When the next run that is put off comes back, at `from` or later. */

@@ -160,17 +160,46 @@ test("attempts that we ended ourselves open no circuit", async () => {
   made.close();
 });
 
-test("a probe that told nothing, or failed, opens it again", async () => {
+test("a probe that failed opens it again", async () => {
   const { made, admitted, transitions, fail } = breakers();
   await fail("d", 5);
-  for (const result of ["neutral", "failure"] as const) {
+  vi.advanceTimersByTime(20);
+  admitted("d").settle("failure");
+  await settled();
+  expect(transitions).toEqual(["d open", "d half_open", "d open"]);
+  made.close();
+});
+
+test.each(["success", "failure"] as const)(
+  "behind any number of probes that told nothing the next one decides: %s",
+  async (result) => {
+    const { made, admitted, transitions, fail } = breakers();
+    await fail("d", 5);
     vi.advanceTimersByTime(20);
-    expect(transitions.at(-1)).toBe("d half_open");
+    for (let n = 0; n < 3; n += 1) {
+      const probe = admitted("d");
+      expect(made.admit("d").kind).toBe("open");
+      probe.settle("neutral");
+      await settled();
+    }
     admitted("d").settle(result);
     await settled();
-    expect(transitions.at(-1)).toBe("d open");
-  }
-  made.close();
+    const state = result === "success" ? "closed" : "open";
+    expect(transitions).toEqual(["d open", "d half_open", `d ${state}`]);
+    made.close();
+  },
+);
+
+test("a half-open circuit whose probes tell nothing is forgotten ten minutes after the last one", async () => {
+  const { made, admitted, fail } = breakers({ resetMs: 30_000 });
+  await fail("d", 5);
+  vi.advanceTimersByTime(330_000);
+  admitted("d").settle("neutral");
+  await settled();
+  vi.advanceTimersByTime(590_000);
+  expect(made.size).toBe(1);
+  vi.advanceTimersByTime(40_000);
+  expect(made.size).toBe(0);
 });
 
 test("destinations do not share a breaker, and quiet closed ones are dropped", async () => {
@@ -398,7 +427,7 @@ describe("calls from before the circuit opened", () => {
     for (const straggler of stragglers) straggler.settle("success");
     await settled();
     expect(transitions.at(-1)).toBe("d half_open");
-    second.settle("neutral");
+    second.settle("failure");
     await settled();
     expect(transitions.at(-1)).toBe("d open");
     made.close();

@@ -36,14 +36,17 @@ export function conclude(
   const { run, outcome, aborted, now, random } = attempted;
   if (aborted === "lost") return { kind: "drop" };
   const unwanted = aborted === "replaced" || aborted === "deleted";
-  if (unwanted && (outcome.kind === "not_sent" || outcome.kind === "retryable"))
+  const unknown = outcome.kind === "retryable" && !outcome.answered;
+  if (unwanted && (outcome.kind === "not_sent" || unknown))
     return closeWith(attempted, brokenOff(aborted, outcome), aborted, { next: "finished" });
+  if (unwanted && outcome.kind === "retryable")
+    return closeWith(attempted, outcome, outcome.kind, { next: "finished" });
   if (outcome.kind === "not_sent")
     return {
       kind: "release",
       notBefore: aborted === "interrupted" ? undefined : now + NOT_SENT_PAUSE,
     };
-  const cutOff = aborted === "interrupted" && outcome.kind === "retryable";
+  const cutOff = aborted === "interrupted" && unknown;
   const effective = cutOff ? brokenOff(aborted, outcome) : outcome;
   const after = afterAttempt({ run, outcome: effective, now, random });
   if (after.next === "postponed") return { kind: "release", notBefore: after.notBefore };

@@ -23,6 +23,7 @@ export function classifyHttp(
       httpStatus: status,
       error,
       retryAfterMs: parseRetryAfter(retryAfterHeader, now),
+      answered: true,
     };
   if (status >= 300 && status < 400)
     return { kind: "permanent", httpStatus: status, error: `${error}; redirects are not followed` };

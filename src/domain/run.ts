@@ -64,6 +64,8 @@ export type DeliveryOutcome =
       httpStatus: number;
       error: string;
       retryAfterMs: number | null;
+      /** The receiver said so: whatever ended the attempt after that, its outcome is known. */
+      answered?: true;
       destinationFault?: boolean | null;
     }
   | { kind: "permanent"; httpStatus: number; error: string; destinationFault?: boolean | null }

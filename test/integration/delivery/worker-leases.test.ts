@@ -213,6 +213,21 @@ test("a job that is deleted ends its attempt in flight, and that is what is reco
   ]);
 });
 
+test("but an answer that has come counts, although its body has not ended", async () => {
+  const target = await receiver((_call, response) => {
+    response.writeHead(503, { "Content-Length": 2 });
+    response.flushHeaders();
+  });
+  const of = webhookJob(target.url);
+  worker();
+  await create(of);
+  await target.count(1);
+  await fixture.ledger.cancel([of]);
+  expect(await fixture.executions(of, 1)).toMatchObject([
+    { status: "failed", httpStatus: 503, errorMessage: "the receiver answered 503" },
+  ]);
+});
+
 describe("an open circuit", () => {
   test("ends a run as circuit open when its delivery deadline passes, without a call", async () => {
     const target = await receiver((_call, response) => {

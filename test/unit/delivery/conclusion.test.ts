@@ -15,6 +15,7 @@ const FAILED: AttemptOutcome = {
   error: "busy",
   retryAfterMs: null,
 };
+const BUSY: AttemptOutcome = { ...FAILED, retryAfterMs: 7_000, answered: true };
 const REFUSED: AttemptOutcome = { kind: "permanent", httpStatus: 404, error: "no" };
 const NOT_SENT: AttemptOutcome = { kind: "not_sent" };
 const late = { kind: "postponed", until: NOW + 9_000 } as const;
@@ -74,7 +75,21 @@ const CASES: {
     aborted: "interrupted",
     is: "delivered: success 204 -, finished",
   },
+  {
+    name: "interrupted, but the receiver had said that it is busy",
+    outcome: BUSY,
+    aborted: "interrupted",
+    maxRetries: 1,
+    is: "retryable: failed 503 busy, retry",
+  },
   ...(["replaced", "deleted"] as const).flatMap((aborted) => [
+    {
+      name: `${aborted}, but the receiver had said that it is busy`,
+      outcome: BUSY,
+      aborted,
+      maxRetries: 3,
+      is: "retryable: failed 503 busy, finished",
+    },
     {
       name: `${aborted}, whatever the job allows`,
       outcome: FAILED,

@@ -101,7 +101,7 @@ function decideBy(settled: Settled): Decision {
     scheduleHash: timing.hash,
     ...gate,
     once: scheduled.once,
-    haltedGeneration: standing === "halted" ? job.generation : null,
+    haltedGeneration: haltStands(settled) ? job.generation : null,
     haltedAt: null,
     lastRunNow: job.runNow ?? cursor?.lastRunNow ?? null,
     deleted: false,
@@ -311,13 +311,20 @@ function dropsRuns(cursor: Cursor, gate: Gate): boolean {
   return !gate.startable && (cursor.startable || cursor.haltedAt !== null);
 }
 
-function standingOf({ job, revision, timing, cursor }: Settled): Standing {
-  const { account, generation } = job;
-  if (account === null) return "no-account";
+function standingOf(settled: Settled): Standing {
+  const { job, timing } = settled;
+  if (job.account === null) return "no-account";
   if (!timing.compiled.ok) return "invalid";
-  if (cursor?.haltedGeneration === generation && sameRevision(cursor, { generation, revision }))
-    return "halted";
+  if (haltStands(settled)) return "halted";
   return job.spec.suspend ? "suspended" : "scheduled";
+}
+
+/**
+ * Whether a 410 halts the job as it is. A halt also outlasts a time in which something else keeps the job from running:
+ * its namespace has no account, or a leader of another release cannot read it.
+ */
+function haltStands({ job: { generation }, revision, cursor }: Settled): boolean {
+  return cursor?.haltedGeneration === generation && sameRevision(cursor, { generation, revision });
 }
 
 /**

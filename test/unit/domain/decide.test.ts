@@ -36,6 +36,7 @@ interface Case {
   once?: Cursor["once"];
   wakeAt?: string | null;
   standing?: Standing;
+  haltedGeneration?: number;
   changed: boolean;
 }
 
@@ -1283,6 +1284,35 @@ const CASES: Case[] = [
     changed: true,
   },
   {
+    name: "a halt outlasts a while without account",
+    job: { account: null },
+    cursor: { ...halted, account: "account-1" },
+    now: "12:40",
+    standing: "no-account",
+    haltedGeneration: 1,
+    wakeAt: null,
+    changed: true,
+  },
+  {
+    name: "and stands when there is one again",
+    cursor: { ...halted, account: null },
+    now: "12:50",
+    standing: "halted",
+    haltedGeneration: 1,
+    wakeAt: null,
+    changed: true,
+  },
+  {
+    name: "a halt outlasts a leader of another release, which cannot read the job",
+    spec: { refusal: { field: "spec", message: "is not understood" } },
+    cursor: { ...halted, revision: "1:0:another" },
+    now: "12:40",
+    standing: "invalid",
+    haltedGeneration: 1,
+    wakeAt: null,
+    changed: false,
+  },
+  {
     name: "no account: nothing runs",
     job: { account: null },
     cursor: null,
@@ -1520,6 +1550,7 @@ test.each(CASES)("$name", (c) => {
     wakeAt:
       c.wakeAt === undefined ? told(decision).wakeAt : c.wakeAt === null ? null : iso(c.wakeAt),
     standing: c.standing ?? "scheduled",
+    haltedGeneration: c.haltedGeneration ?? decision.to.haltedGeneration,
     changed: c.changed,
   });
 
@@ -1619,6 +1650,7 @@ function told(decision: Decision) {
     once: decision.to.once,
     wakeAt: decision.wakeAt === null ? null : time(decision.wakeAt),
     standing: decision.standing,
+    haltedGeneration: decision.to.haltedGeneration,
     changed: decision.changed,
   };
 }

@@ -88,7 +88,8 @@ export function createLeaseElection(dependencies: LeaseElectionDependencies): Le
     return {
       holder: identity,
       durationSeconds: Math.floor(leaseDurationMs / 1_000),
-      acquireTime: before?.acquireTime ?? now,
+      // Empty if somebody took it out of the Lease: the API server would refuse to get it back like that.
+      acquireTime: before?.acquireTime || now,
       renewTime: now,
       transitions: before?.transitions ?? 0,
     };

@@ -21,6 +21,7 @@ export interface Lease {
 export interface ElectionRecord {
   holder: string;
   durationSeconds: number;
+  /** Empty where the Lease does not say it, as `renewTime`. */
   acquireTime: string;
   renewTime: string;
   transitions: number;

@@ -65,7 +65,9 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
   }
 
   /** Overwrites the Lease as an operator does, whatever its version is. */
-  async function overwrite(change: NonNullable<Lease["spec"]>): Promise<void> {
+  async function overwrite(
+    change: NonNullable<Lease["spec"]> | { acquireTime: null },
+  ): Promise<void> {
     const client = connect(controlPlane.kubeconfig);
     const path = `/apis/coordination.k8s.io/v1/namespaces/default/leases/${lease}`;
     const patch = { verb: "patch", resource: "leases", path, body: { spec: change } } as const;
@@ -178,6 +180,16 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
     const leader = await stand("a");
     await until("a leader", () => leader.leads(), RETRY_MS);
     expect(await record()).toMatchObject({ holderIdentity: "a", leaseTransitions: 1 });
+  });
+
+  test("a record that does not say since when its holder leads is renewed", async () => {
+    newLease();
+    const leader = await stand("a");
+    await until("a leader", () => leader.leads());
+    await overwrite({ acquireTime: null });
+    await until("a renewal", async () => (await record()).acquireTime !== undefined);
+    expect(await record()).toMatchObject({ holderIdentity: "a", leaseTransitions: 0 });
+    expect(leader.leads()).toBe(true);
   });
 
   const SKEWS = [

@@ -35,23 +35,15 @@ const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d
 const PIECES = 10_000;
 
 /**
- * How many keys with escapes are read exactly in one text. Each costs microseconds in which no other account's jobs
- * run, and a page of one account's jobs can have more than a million. Nobody needs so many: the rest is left to
- * JSON.parse.
- */
-const MOST_ESCAPED_KEYS = 20_000;
-
-/**
  * JSON.parse; numbers that do not survive a round trip become raw JSON values. Without a reviver, which recurses as
  * deep as the text nests: one deep resource would keep all others from being read.
  */
 export function parseExactJson(text: string): unknown {
-  const suspicious = SUSPICIOUS.test(text);
-  if (!suspicious && !ESCAPED_KEY.test(text)) return JSON.parse(text);
+  if (!SUSPICIOUS.test(text) && !ESCAPED_KEY.test(text)) return JSON.parse(text);
   // Nobody can write a text that contains its own hash.
   const mark = createHash("sha256").update(text).digest("base64url");
   const keys: string[] = [];
-  const root: { value: unknown } = { value: parseMarked({ text, suspicious, mark, keys }) };
+  const root: { value: unknown } = { value: parseMarked(text, mark, keys) };
   const open: Record<string, unknown>[] = [root];
   for (let container = open.pop(); container !== undefined; container = open.pop())
     for (const key of Object.keys(container)) {
@@ -68,18 +60,12 @@ export function parseExactJson(text: string): unknown {
 
 /**
  * JSON.parse of the text with marks: a number that does not survive becomes a string of `mark` and the number, a
- * key with an escape becomes `mark` and its place in `keys`. There may be millions: the marked text is put together
- * in blocks, because `replaceAll` would keep every match until the end.
+ * key with an escape becomes `mark` and its place in `keys`. There may be hundreds of thousands: the marked text is put
+ * together in blocks, because `replaceAll` would keep every match until the end. None is left out, however many there
+ * are: a list has the jobs of several accounts, and one of them must not change what is read of the others.
  */
-function parseMarked(options: {
-  text: string;
-  suspicious: boolean;
-  mark: string;
-  keys: string[];
-}): unknown {
-  const { text, suspicious, mark, keys } = options;
+function parseMarked(text: string, mark: string, keys: string[]): unknown {
   const places = new Map<string, number>();
-  let escaped = 0;
   const blocks: string[] = [];
   let pieces: string[] = [];
   let end = 0;
@@ -88,11 +74,6 @@ function parseMarked(options: {
     let marked = token;
     if (token.startsWith('"')) {
       if (!token.includes("\\") || !isKey(text, after)) continue;
-      escaped += 1;
-      if (escaped > MOST_ESCAPED_KEYS) {
-        if (suspicious) continue;
-        break;
-      }
       const place = places.get(token) ?? keys.push(JSON.parse(token) as string) - 1;
       places.set(token, place);
       marked = String(place);

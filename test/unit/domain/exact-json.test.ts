@@ -43,9 +43,10 @@ test.each([
 test("a flood of keys with escapes changes none, and no number", () => {
   JSON.parse('{"a8":1,"\\\\":1}');
   const flood = Array.from({ length: 30_000 }, (_, n) => `"\\"${n}":${n}`).join(",");
-  const text = `[{"a8":1,"\\"":1},{${flood}},{"n":12345678901234567}]`;
-  const [first, flooded, last] = parseExactJson(text) as Record<string, unknown>[];
+  const text = `[{"a8":1,"\\"":1},{${flood}},{"a8":1,"\\"":1},{"n":12345678901234567}]`;
+  const [first, flooded, behind, last] = parseExactJson(text) as Record<string, unknown>[];
   expect(first).toEqual({ a8: 1, '"': 1 });
+  expect(behind).toEqual({ a8: 1, '"': 1 });
   expect(Object.keys(flooded ?? {})).toHaveLength(30_000);
   expect(flooded).toMatchObject({ '"0': 0, '"19999': 19_999, '"20000': 20_000, '"29999': 29_999 });
   expect(JSON.stringify(last)).toBe('{"n":12345678901234567}');

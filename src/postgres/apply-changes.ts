@@ -119,18 +119,37 @@ async function advanceCursors(
 async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
   // A null revision, from a release without revisions, counts as different: it is not known which spec the number has.
   const changed = changes.filter(({ from, to }) => from?.revision !== to.revision);
-  if (changed.length === 0) return;
-  await client.query(
-    `insert into job_revisions (job_uid, generation, spec)
-     select * from unnest($1::uuid[], $2::int[], $3::json[])
-     -- Another spec under a known number: the store has been restored from a backup.
-     on conflict (job_uid, generation) do update set spec = excluded.spec`,
-    [
-      changed.map(({ job }) => job.uid),
-      changed.map(({ to }) => to.generation),
-      changed.map(({ job }) => textOf(job.spec)),
-    ],
-  );
+  for (const { some, texts } of bySize(changed))
+    // One text of JSON, not an array of texts: in an array each quote is escaped, which takes thirty times the memory.
+    await client.query(
+      `insert into job_revisions (job_uid, generation, spec)
+       select * from rows from (unnest($1::uuid[], $2::int[]), json_array_elements($3::json))
+                  as i(job_uid, generation, spec)
+       -- Another spec under a known number: the store has been restored from a backup.
+       on conflict (job_uid, generation) do update set spec = excluded.spec`,
+      [some.map(({ job }) => job.uid), some.map(({ to }) => to.generation), `[${texts.join(",")}]`],
+    );
+}
+
+/** Characters of the specs in one statement: the jobs of a batch may have 256 KiB each. */
+const SPECS_AT_A_TIME = 4 << 20;
+
+function* bySize(
+  changes: readonly LedgerChange[],
+): Generator<{ some: LedgerChange[]; texts: string[] }> {
+  let some: LedgerChange[] = [];
+  let texts: string[] = [];
+  let size = 0;
+  for (const change of changes) {
+    const text = textOf(change.job.spec);
+    some.push(change);
+    texts.push(text);
+    size += text.length;
+    if (size < SPECS_AT_A_TIME) continue;
+    yield { some, texts };
+    [some, texts, size] = [[], [], 0];
+  }
+  if (some.length > 0) yield { some, texts };
 }
 
 /**

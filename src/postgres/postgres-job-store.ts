@@ -164,14 +164,17 @@ async function insertJobs(
   const { rows } = await pool.query<CreatedRow>({
     name: "jobs_insert",
     text: `insert into jobs (account, id, spec)
-           select * from unnest($1::uuid[], $2::text[], $3::jsonb[]) as n(account, id, spec)
+           select account, id, spec::jsonb
+             from rows from (unnest($1::uuid[], $2::text[]), json_array_elements($3::json))
+                    as n(account, id, spec)
             where account not in (select id from accounts where deleted_at is not null)
            on conflict (account, id) where deleted_at is null do nothing
            returning uid, account, id, generation, version, created_at, deleted_at`,
     values: [
       jobs.map((job) => job.account),
       jobs.map((job) => job.id),
-      jobs.map((job) => job.spec),
+      // Not an array of texts: in it each quote is escaped, which takes thirty times the memory.
+      `[${jobs.map((job) => job.spec).join(",")}]`,
     ],
   });
   const written = new Map(rows.map((row) => [`${row.account} ${row.id}`, row]));

@@ -12,7 +12,10 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-test.each([{ as: "leader", stored: "job_revisions where job_uid::text" }] as const)(
+test.each([
+  { as: "leader", stored: "job_revisions where job_uid::text" },
+  { as: "gateway", stored: "jobs where id" },
+] as const)(
   "many at once take a $as little memory, and are stored as they are",
   async ({ as, stored }) => {
     const uids = Array.from({ length: 400 }, () => randomUUID());

@@ -15,6 +15,8 @@ export const SPECIAL_IPV4: readonly SpecialBlock[] = [
   { cidr: "0.0.0.0/8", name: "this network", reach: "never" },
   { cidr: "10.0.0.0/8", name: "private use", reach: "private" },
   { cidr: "100.64.0.0/10", name: "shared address space (carrier NAT)", reach: "private" },
+  // Not in a registry: there clouds answer their machines, as others do at 169.254.169.254, with their credentials.
+  { cidr: "100.100.100.200/32", name: "Alibaba Cloud metadata", reach: "never" },
   { cidr: "127.0.0.0/8", name: "loopback", reach: "never" },
   // Not in a registry, but in Azure's documentation, "What is IP address 168.63.129.16?": there the node's host
   // answers.
@@ -29,6 +31,7 @@ export const SPECIAL_IPV4: readonly SpecialBlock[] = [
   { cidr: "192.0.0.10/32", name: "TURN anycast", reach: "never" },
   { cidr: "192.0.0.170/32", name: "NAT64 discovery", reach: "private" },
   { cidr: "192.0.0.171/32", name: "NAT64 discovery", reach: "private" },
+  { cidr: "192.0.0.192/32", name: "Oracle Cloud Classic metadata", reach: "never" },
   { cidr: "192.0.2.0/24", name: "documentation", reach: "private" },
   { cidr: "192.31.196.0/24", name: "AS112", reach: "global" },
   { cidr: "192.52.193.0/24", name: "AMT", reach: "global" },
@@ -75,6 +78,13 @@ export const SPECIAL_IPV6: readonly SpecialBlock[] = [
   { cidr: "3fff::/20", name: "documentation", reach: "private" },
   { cidr: "5f00::/16", name: "segment routing", reach: "private" },
   { cidr: "fc00::/7", name: "unique local", reach: "private" },
+  // Clouds have chosen unique local addresses for what answers at 169.254.169.254, or beside it, over IPv4.
+  { cidr: "fd00:42::42/128", name: "Scaleway metadata", reach: "never" },
+  { cidr: "fd00:100::100:200/128", name: "Alibaba Cloud metadata", reach: "never" },
+  { cidr: "fd00:a9fe:a9fe::1/128", name: "Akamai metadata", reach: "never" },
+  { cidr: "fd00:c1::a9fe:a9fe/128", name: "Oracle Cloud metadata", reach: "never" },
+  { cidr: "fd00:ec2::/32", name: "AWS metadata, Pod Identity, DNS and time", reach: "never" },
+  { cidr: "fd20:ce::254/128", name: "Google Cloud metadata", reach: "never" },
   { cidr: "fe80::/10", name: "link-local", reach: "never" },
   { cidr: "fec0::/10", name: "site-local (deprecated)", reach: "private" },
   { cidr: "ff00::/8", name: "multicast", reach: "never" },

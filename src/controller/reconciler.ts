@@ -96,7 +96,8 @@ export function createReconciler(deps: {
       else plans.push(first);
     }
     if (incomplete.length === 0) return plans;
-    const unfinished = await ledger.unfinished(incomplete.map(({ job }) => job.uid));
+    const jobUids = incomplete.map(({ job }) => job.uid);
+    const unfinished = await ledger.unfinished(jobUids, "schedule");
     for (const seen of incomplete) {
       // Decided as seen at `now`: a pause that came since does not take back what was due before it.
       const complete = plan(seen, unfinished.get(seen.job.uid) ?? []);

@@ -21,13 +21,15 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
   const ledger: RunLedger = {
     cursors: (jobUids) => readCursors(pool, jobUids),
 
-    unfinished: async (jobUids) => {
+    unfinished: async (jobUids, trigger) => {
       const { rows } = await pool.query<UnfinishedRow>(
         `select id, job_uid, trigger, scheduled_at, generation, attempts,
                 case when started_at is not null then 'started'
                      when claim_token is not null then 'claimed' else 'queued' end as state
-           from runs where job_uid = any($1::uuid[]) order by scheduled_at, id`,
-        [jobUids],
+           from runs
+          where job_uid = any($1::uuid[]) ${trigger === undefined ? "" : "and trigger = $2"}
+          order by scheduled_at, id`,
+        [jobUids, ...(trigger === undefined ? [] : [trigger])],
       );
       return Map.groupBy(rows.map(unfinishedOf), (run) => run.jobUid);
     },

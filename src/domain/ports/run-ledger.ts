@@ -1,6 +1,6 @@
 import type { Cursor } from "../cursor.ts";
 import type { Job } from "../job.ts";
-import type { MissedSpan, NewRun, UnfinishedRun } from "../run.ts";
+import type { MissedSpan, NewRun, RunTrigger, UnfinishedRun } from "../run.ts";
 
 /** The change that one reconcile decided on for one job. Applied whole or not at all. */
 export interface LedgerChange {
@@ -23,7 +23,14 @@ export type GoneJob = Pick<Job, "uid"> & Partial<Pick<Job, "account" | "id" | "s
  */
 export interface RunLedger {
   cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
-  unfinished(jobUids: readonly string[]): Promise<Map<string, UnfinishedRun[]>>;
+  /**
+   * With a trigger only its runs. Decisions depend on scheduled ones, of which a job has one a minute at most; of those
+   * asked for by hand, millions may wait behind an open circuit.
+   */
+  unfinished(
+    jobUids: readonly string[],
+    trigger?: RunTrigger,
+  ): Promise<Map<string, UnfinishedRun[]>>;
   /**
    * One transaction for all changes: compare-and-set each cursor, store the revision, insert runs and missed spans,
    * drop queued runs that belong to an older generation or a job no longer startable (recorded as missed:

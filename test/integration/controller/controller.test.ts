@@ -7,6 +7,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import { LockHeld } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import type { StatusReporter } from "../../../src/domain/ports/status-reporter.ts";
+import type { UnfinishedRun } from "../../../src/domain/run.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
@@ -21,6 +22,7 @@ import { pause } from "../../../src/waiting/pause.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { aSpec } from "../../unit/domain/decide-builders.ts";
 import { until } from "../../until.ts";
+import { change } from "../postgres/runs-fixture.ts";
 
 let database: TestDatabase;
 let parts: Awaited<ReturnType<typeof assemble>>;
@@ -100,6 +102,31 @@ async function count(sql: string, values: unknown[] = []): Promise<number> {
 
 const onceIn = (ms: number) =>
   aSpec({ schedule: { kind: "once", at: Math.round(parts.clock.now() + ms) } });
+
+test("to decide on overlap, runs that were asked for by hand are not read: there may be a million", async () => {
+  const { jobs, ledger, account } = parts;
+  const spec = { ...onceIn(0), concurrencyPolicy: "Forbid" as const };
+  const of = await jobs.create({ account, id: "asked-for", spec });
+  await ledger.apply([change(of)]);
+  expect(await ledger.runNow(of, "k")).toBe(true);
+  expect((await ledger.unfinished([of.uid])).get(of.uid)).toHaveLength(1);
+  const read: UnfinishedRun[][] = [];
+  const stop = startController(undefined, {
+    ...ledger,
+    async unfinished(...asked) {
+      const found = await ledger.unfinished(...asked);
+      read.push([...found.values()].flat());
+      return found;
+    },
+  });
+  await until("its time has come", async () => {
+    const theirs = "from runs where job_uid = $1 and trigger = 'schedule'";
+    return (await count(theirs, [of.uid])) === 1;
+  });
+  await stop();
+  expect(read).toEqual([[]]);
+  await ledger.cancel([of]);
+});
 
 test("two leaders, one database: each of 300 jobs is created once, ahead of its time", async () => {
   const { jobs, account } = parts;

@@ -32,6 +32,12 @@ export interface Drop {
   again: readonly string[];
 }
 
+/**
+ * Manual runs of one job that move with a change of it. Behind an open circuit a million may wait, for which a statement
+ * has not the time: the others move when they are to be started.
+ */
+export const MOVED_AT_ONCE = 2_000;
+
 /** Jobs at a time. While a circuit is open, each may have thousands of runs: a statement has not the time for many. */
 const AT_A_TIME = 20;
 
@@ -55,8 +61,9 @@ export async function dropAll(
  * Deletes these runs in the caller's transaction, whose plans are fixed. A start that was committed first wins, because
  * both write the run's row. Fire times that were decided for good and never attempted become missed spans, one for each
  * job. A manual run that was never attempted moves to the new generation, because it was asked of the job and not of a
- * revision; a claim of it becomes void. A one-time job whose retries end here has failed. One whose run was never
- * attempted is armed again and not missed, unless its run is created anew or the job is deleted.
+ * revision; a claim of it becomes void. Beyond `MOVED_AT_ONCE` they stay as they are until their start. A one-time job
+ * whose retries end here has failed. One whose run was never attempted is armed again and not missed, unless its run is
+ * created anew or the job is deleted.
  */
 export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<Dropped> {
   if (drops.length === 0) return { settled: [], moved: [] };
@@ -66,8 +73,15 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
                             $6::timestamptz[], $7::boolean[], $8::text[])
          as i(job_uid, generation, destination, scope, reason, decided_up_to, all_due, again)
      ), theirs as materialized (
-       select r.id, i.* from runs r join input i on ${byKey("r.job_uid", "i.job_uid")}
-        where r.started_at is null
+       select r.id, i.* from input i cross join lateral (
+         select id from runs
+          where ${byKey("job_uid", "i.job_uid")} and trigger = 'schedule' and started_at is null
+         union all
+         (select id from runs
+           where ${byKey("job_uid", "i.job_uid")} and trigger = 'manual' and started_at is null
+             and (i.scope = 'all' or generation <> i.generation)
+           limit case i.scope when 'all' then null else ${MOVED_AT_ONCE} end)
+       ) r
      ), affected as materialized (
        select t.*,
               t.scope = 'all'

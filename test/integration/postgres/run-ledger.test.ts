@@ -1,10 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { HOUR, MINUTE, SECOND } from "../../../src/domain/instant.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
+import { MOVED_AT_ONCE } from "../../../src/postgres/drop-runs.ts";
 import { liftHalt } from "../../../src/postgres/lift-halt.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
@@ -324,6 +326,40 @@ describe("apply", () => {
     expect(run.destination).toBe(`${of.account} smtp`);
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     await fixture.queue.close([success(run)]);
+  });
+
+  test("a change moves some of the job's manual runs, however many wait, and the others move at their start", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    await fixture.pool.query(
+      `insert into runs
+         (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+       select $1::uuid, $2::uuid, $3, 1, 'manual', key, now(), now(), $4 from generate_series(0, $5::int) as key`,
+      [of.uid, of.account, of.id, destinationKey(of.account ?? "", of.spec.target), MOVED_AT_ONCE],
+    );
+    const from = await cursorOf(fixture.ledger, of);
+    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+    const left = async () =>
+      (await fixture.runsOf(of)).filter(({ generation }) => generation === 1);
+    expect(await left()).toHaveLength(1);
+    const runs = await fixture.queue.claim({
+      worker: "w",
+      limit: 2 * MOVED_AT_ONCE,
+      until: Date.now(),
+      leaseMs: 9_000,
+    });
+    const started = await fixture.queue.start(runs);
+    expect(started.size).toBe(MOVED_AT_ONCE);
+    expect(await left()).toEqual([]);
+    const [run] = await fixture.queue.claim({
+      worker: "w",
+      limit: 2,
+      until: Date.now(),
+      leaseMs: 9_000,
+    });
+    expect(run).toMatchObject({ generation: 2, jobUid: of.uid });
+    await fixture.queue.close(runs.filter(({ id }) => started.has(id)).map((one) => success(one)));
+    await fixture.ledger.cancel([of]);
   });
 
   test("workers hear at once of what is created, asked for or moved, and when it may start at the earliest", async () => {

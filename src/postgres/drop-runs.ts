@@ -37,6 +37,8 @@ export interface Drop {
  * has not the time: the others move when they are to be started.
  */
 export const MOVED_AT_ONCE = 2_000;
+/** Manual runs of jobs that are over, dropped by one statement. */
+export const DROPPED_AT_ONCE = 50_000;
 
 /** Jobs at a time. While a circuit is open, each may have thousands of runs: a statement has not the time for many. */
 const AT_A_TIME = 20;
@@ -60,14 +62,32 @@ export async function dropAll(
 /**
  * Deletes these runs in the caller's transaction, whose plans are fixed. A start that was committed first wins, because
  * both write the run's row. Fire times that were decided for good and never attempted become missed spans, one for each
- * job. A manual run that was never attempted moves to the new generation, because it was asked of the job and not of a
- * revision; a claim of it becomes void. Beyond `MOVED_AT_ONCE` they stay as they are until their start. A one-time job
- * whose retries end here has failed. One whose run was never attempted is armed again and not missed, unless its run is
- * created anew or the job is deleted.
+ * job and statement. A manual run that was never attempted moves to the new generation, because it was asked of the job
+ * and not of a revision; a claim of it becomes void. Beyond `MOVED_AT_ONCE` they stay as they are until their start. A
+ * one-time job whose retries end here has failed. One whose run was never attempted is armed again and not missed,
+ * unless its run is created anew or the job is deleted.
  */
 export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<Dropped> {
-  if (drops.length === 0) return { settled: [], moved: [] };
-  const { rows } = await client.query<{ job_uid: string | null; moved: Instant | null }>(
+  const all: Dropped = { settled: [], moved: [] };
+  for (let left = drops; left.length > 0;) {
+    const { settled, moved, more } = await dropSome(client, left);
+    all.settled.push(...settled);
+    all.moved.push(...moved);
+    left = more ? left.filter(({ scope }) => scope === "all") : [];
+  }
+  return all;
+}
+
+/** `more`: there may be more runs of jobs that are over. */
+async function dropSome(
+  client: Queryable,
+  drops: readonly Drop[],
+): Promise<Dropped & { more: boolean }> {
+  const { rows } = await client.query<{
+    job_uid: string | null;
+    moved: Instant | null;
+    more: boolean;
+  }>(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[],
                             $6::timestamptz[], $7::boolean[], $8::text[])
@@ -79,9 +99,14 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
          union all
          (select id from runs
            where ${byKey("job_uid", "i.job_uid")} and trigger = 'manual' and started_at is null
-             and (i.scope = 'all' or generation <> i.generation)
-           limit case i.scope when 'all' then null else ${MOVED_AT_ONCE} end)
+             and i.scope <> 'all' and generation <> i.generation
+           limit ${MOVED_AT_ONCE})
        ) r
+       union all
+       (select r.id, i.* from input i cross join lateral (
+          select id from runs
+           where ${byKey("job_uid", "i.job_uid")} and trigger = 'manual' and started_at is null
+        ) r where i.scope = 'all' limit ${DROPPED_AT_ONCE})
      ), affected as materialized (
        select t.*,
               t.scope = 'all'
@@ -116,9 +141,11 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
           and id not in (select id from ended where once = 'armed')
         group by account, job_id, job_uid, reason
      )
-     select job_uid, null as moved from ended
+     select job_uid, null as moved, false as more from ended
      union all
-     select null, not_before from moved`,
+     select null, not_before, false from moved
+     union all
+     select null, null, true from theirs where scope = 'all' having count(*) >= ${DROPPED_AT_ONCE}`,
     [
       drops.map((drop) => drop.jobUid),
       drops.map((drop) => drop.generation),
@@ -133,6 +160,7 @@ export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): 
   return {
     settled: rows.flatMap((row) => row.job_uid ?? []),
     moved: rows.flatMap((row) => row.moved ?? []),
+    more: rows.some((row) => row.more),
   };
 }
 

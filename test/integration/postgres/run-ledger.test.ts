@@ -6,7 +6,7 @@ import { HOUR, MINUTE, SECOND } from "../../../src/domain/instant.ts";
 import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
-import { MOVED_AT_ONCE } from "../../../src/postgres/drop-runs.ts";
+import { DROPPED_AT_ONCE, MOVED_AT_ONCE } from "../../../src/postgres/drop-runs.ts";
 import { liftHalt } from "../../../src/postgres/lift-halt.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
@@ -34,6 +34,17 @@ beforeAll(async () => {
 afterAll(async () => {
   await fixture?.close();
 });
+
+/** Manual runs of the job, as many, that wait to be claimed. */
+async function waiting(of: Job, count: number): Promise<void> {
+  const destination = destinationKey(of.account ?? "", of.spec.target);
+  await fixture.pool.query(
+    `insert into runs
+       (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
+     select $1::uuid, $2::uuid, $3, 1, 'manual', key, now(), now(), $4 from generate_series(1, $5::int) as key`,
+    [of.uid, of.account, of.id, destination, count],
+  );
+}
 
 /** Random, because an index would compress a text of one letter. */
 const incompressible = (length: number) => randomBytes(length / 2).toString("hex");
@@ -331,12 +342,7 @@ describe("apply", () => {
   test("a change moves some of the job's manual runs, however many wait, and the others move at their start", async () => {
     const of = job();
     await fixture.ledger.apply([change(of)]);
-    await fixture.pool.query(
-      `insert into runs
-         (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
-       select $1::uuid, $2::uuid, $3, 1, 'manual', key, now(), now(), $4 from generate_series(0, $5::int) as key`,
-      [of.uid, of.account, of.id, destinationKey(of.account ?? "", of.spec.target), MOVED_AT_ONCE],
-    );
+    await waiting(of, MOVED_AT_ONCE + 1);
     const from = await cursorOf(fixture.ledger, of);
     await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
     const left = async () =>
@@ -648,6 +654,17 @@ describe("cancel, orphans, runNow", () => {
     );
     expect(await fixture.queue.unwanted([run.id])).toEqual(new Map([[run.id, "deleted"]]));
     await fixture.queue.close([success(run)]);
+  });
+
+  test("of many manual runs some are dropped by each statement, until none is left", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    await waiting(of, DROPPED_AT_ONCE + 1);
+    await fixture.ledger.cancel([of]);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    // One for each statement.
+    const counts = (await fixture.missedOf(of)).map(({ count }) => count);
+    expect(counts.toSorted((a, b) => a - b)).toEqual([1, DROPPED_AT_ONCE]);
   });
 
   test("start and cancel at once: either it started first, or it never starts", async () => {

@@ -357,6 +357,30 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await context.close();
   });
 
+  test("settings of the account that somebody else has changed stay, also when one saves twice", async () => {
+    const { context, page } = await open("settings");
+    const other = await context.newPage();
+    await other.goto("/dashboard/settings");
+    const days = "Days to keep executions and the email log";
+    await choice(other, "Time zone").click();
+    await choice(other, "Time zone").fill("Asia/Tokyo");
+    await other.getByRole("option", { name: "Asia/Tokyo" }).click();
+    await button(other, "Save").click();
+    await other.getByText("Settings saved").waitFor();
+    for (const typed of ["70", "60"]) {
+      const saved = page.waitForResponse((response) => response.request().method() === "PATCH");
+      await page.getByLabel(days).fill(typed);
+      await button(page, "Save").click();
+      await saved;
+      await expect.poll(() => choice(page, "Time zone").inputValue()).toBe("Asia/Tokyo");
+    }
+    await other.reload();
+    await other.getByLabel(days).waitFor();
+    expect(await choice(other, "Time zone").inputValue()).toBe("Asia/Tokyo");
+    expect(await other.getByLabel(days).inputValue()).toBe("60");
+    await context.close();
+  });
+
   test("settings of the account that somebody else changes stay, where only others are changed", async () => {
     const { context, page } = await open("settings");
     const other = await context.newPage();

@@ -68,6 +68,15 @@ function AccountCard() {
         return;
       }
       setSeen(changed);
+      // The form shows what somebody else has changed, which the next save would take for a change back. What was typed
+      // meanwhile stays.
+      const shown = {
+        seen: changed,
+        zone: typed.zone === sent.zone ? changed.time_zone : typed.zone,
+        days: typed.days === sent.days ? (changed.retention_days ?? "") : typed.days,
+      };
+      if (sent === typed) form.clear(shown);
+      else form.type(shown);
       accountChanged(client, changed);
       notifications.show({ color: "green.9", message: "Settings saved" });
     },

@@ -327,6 +327,46 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await context.close();
   });
 
+  test("a job that somebody else makes another kind of: saving again makes it what the form shows", async () => {
+    const id = await createJob("Of two kinds");
+    const { context, page } = await open(`jobs/${id}/edit`);
+    const email = {
+      type: "email",
+      email_to: "theirs@example.com",
+      email_subject: "Theirs",
+      email_body: "Theirs.",
+    };
+    const once = { schedule_type: "one_time", run_at: "2030-01-01T00:00:00Z" };
+    await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body: { ...email, ...once } });
+    await page.getByLabel("URL").fill("https://example.com/mine");
+    await button(page, "Save").click();
+    const alert = page.getByRole("alert");
+    await alert.getByText("What it does: was changed meanwhile, to “email”. Save again").waitFor();
+    expect(await alert.getByText("URL: was").count()).toBe(0);
+    await button(page, "Save").click();
+    const edit = page.getByRole("link", { name: "Edit" });
+    await edit.waitFor();
+    // The kind of its schedule is theirs: nothing of the schedule was edited here.
+    expect((await stage.rest({ path: `/jobs/${id}` })).body).toMatchObject({
+      type: "webhook",
+      webhook_url: "https://example.com/mine",
+      schedule_type: "one_time",
+    });
+    await edit.click();
+    await page.locator("input[type=datetime-local]").fill("2031-01-01T00:00:00");
+    const cron = { schedule_type: "cron", cron_expression: "5 4 * * *" };
+    await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body: cron });
+    await button(page, "Save").click();
+    await alert.getByText("When: was changed meanwhile, to “cron”. Save again").waitFor();
+    await button(page, "Save").click();
+    await edit.waitFor();
+    expect((await stage.rest({ path: `/jobs/${id}` })).body).toMatchObject({
+      schedule_type: "one_time",
+      cron_expression: null,
+    });
+    await context.close();
+  });
+
   test("a job that was saved although no answer came is saved again without a question", async () => {
     const id = await createJob("Saved unheard");
     const { context, page } = await open(`jobs/${id}/edit`);

@@ -4,6 +4,7 @@ import { parseExactly } from "../../../src/dashboard/src/exact-json.ts";
 import { curlOf } from "../../../src/dashboard/src/pages/job-curl.ts";
 import {
   bodyOf,
+  changedByOthers,
   changesOf,
   changesToCheck,
   copyOf,
@@ -366,4 +367,45 @@ describe("a payload that kubectl made, with a number that a double does not hold
       message: expect.stringContaining("the number 12345678901234567 would change") as string,
     });
   });
+});
+
+const changedElsewhere: { what: string; now: Job; edit: Partial<JobDraft>; fields: string[] }[] = [
+  { what: "nothing", now: CRON, edit: { webhook_url: "https://b" }, fields: [] },
+  {
+    what: "another field",
+    now: { ...CRON, name: "Theirs" },
+    edit: { webhook_url: "https://b" },
+    fields: [],
+  },
+  { what: "the field", now: { ...CRON, name: "Theirs" }, edit: { name: "Mine" }, fields: ["name"] },
+  { what: "the kind, which the edit is not about", now: EMAIL, edit: { name: "M" }, fields: [] },
+  {
+    what: "the kind that has the field",
+    now: EMAIL,
+    edit: { webhook_url: "https://b", timeout_seconds: 5 },
+    fields: ["type"],
+  },
+  {
+    what: "the kind, and a field of all kinds",
+    now: { ...EMAIL, name: "Theirs" },
+    edit: { name: "Mine", webhook_payload: "{}" },
+    fields: ["type", "name"],
+  },
+  {
+    what: "the kind of the schedule",
+    now: MILLISECONDS,
+    edit: { cron_expression: "5 4 * * *", webhook_url: "https://b" },
+    fields: ["schedule_type"],
+  },
+  {
+    what: "to the kind that the edit chooses",
+    now: EMAIL,
+    edit: { type: "email", email_to: "b@example.com", email_subject: "Hello" },
+    fields: ["email_to", "email_body"],
+  },
+];
+
+test.each(changedElsewhere)("somebody else has changed: $what", ({ now, edit, fields }) => {
+  const start = draftOf(CRON);
+  expect(changedByOthers({ ...start, ...edit }, start, draftOf(now))).toEqual(fields);
 });

@@ -1,4 +1,5 @@
 import type { Job, JobType, ScheduleType } from "../api-types.ts";
+import { changedMeanwhile } from "../changed-meanwhile.ts";
 import { parsePayload } from "./payload-text.ts";
 
 /** A job as the form holds it: what is typed as text is a text here. */
@@ -210,6 +211,29 @@ export function changesToCheck(draft: JobDraft, start: JobDraft): Record<string,
   const whole = bodyOf(draft).body;
   const schedule = Object.entries(whole).filter(([name]) => SCHEDULE_FIELDS.includes(name));
   return { ...Object.fromEntries(schedule), ...changesOf(draft, start).body };
+}
+
+/**
+ * The fields that the draft changes, and that somebody else has changed since `start`; `now` is what is saved at present.
+ * If it is of another kind by now, which has no such fields, `type` or `schedule_type` stands for them: once the kind
+ * is among what the user has seen, the draft's own is a change, too.
+ */
+export function changedByOthers(draft: JobDraft, start: JobDraft, now: JobDraft): string[] {
+  const mine = changesOf(draft, start).body;
+  const saved = bodyOf(now).body;
+  const kinds = (["type", "schedule_type"] as const).filter(
+    (kind) => now[kind] !== start[kind] && now[kind] !== draft[kind],
+  );
+  const missing = (kind: (typeof kinds)[number]) =>
+    Object.keys(mine).filter(
+      (field) =>
+        !(field in saved) && SCHEDULE_FIELDS.includes(field) === (kind === "schedule_type"),
+    );
+  const covered = kinds.flatMap(missing);
+  return [
+    ...kinds.filter((kind) => missing(kind).length > 0),
+    ...changedMeanwhile(mine, bodyOf(start).body, saved).filter((each) => !covered.includes(each)),
+  ];
 }
 
 /** Null if the input holds no time, or none that can be sent. */

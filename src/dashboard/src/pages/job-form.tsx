@@ -19,7 +19,7 @@ import { keepPreviousData, useMutation } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ApiError, ask } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
-import { changedMeanwhile, refusal } from "../changed-meanwhile.ts";
+import { refusal } from "../changed-meanwhile.ts";
 import { BusyButton } from "../components/busy-button.tsx";
 import { GrowingTextarea } from "../components/growing-textarea.tsx";
 import { Problem } from "../components/problem.tsx";
@@ -30,7 +30,7 @@ import { useSession } from "../session.ts";
 import { useStillHere } from "../still-here.ts";
 import { MY_ZONE } from "../time.ts";
 import { useUnsaved } from "../unsaved.ts";
-import { bodyOf, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts";
+import { bodyOf, changedByOthers, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts";
 import { FireTimes } from "./fire-times.tsx";
 import { JobHeaders } from "./job-headers.tsx";
 
@@ -91,18 +91,17 @@ export function JobForm(props: {
   const bodyToSave = (of: JobDraft) => (creating ? bodyOf(of) : changesOf(of, start));
   const toSave = bodyToSave(draft);
   /** Throws once for a change by somebody else: `start` contains it from then on, since the user has seen it. */
-  const refuseChangedMeanwhile = async (body: Record<string, unknown>) => {
-    if (!props.now || Object.keys(body).length === 0) return;
+  const refuseChangedMeanwhile = async (saving: JobDraft) => {
+    if (!props.now || Object.keys(bodyToSave(saving).body).length === 0) return;
     const now = await props.now();
-    const saved = bodyOf(now).body;
-    const fields = changedMeanwhile(body, bodyOf(start).body, saved);
+    const fields = changedByOthers(saving, start, now);
     if (fields.length === 0) return;
     setStart({
       ...start,
       ...Object.fromEntries(fields.map((field) => [field, now[field as keyof JobDraft]])),
       saved_run_at: fields.includes("run_at") ? now.saved_run_at : start.saved_run_at,
     });
-    throw refusal(fields, saved);
+    throw refusal(fields, bodyOf(now).body);
   };
   const stillHere = useStillHere();
   const save = useMutation({
@@ -117,7 +116,7 @@ export function JobForm(props: {
             ...(check.data?.asked === saved ? check.data.findings : []),
           ],
         });
-      await refuseChangedMeanwhile(result.body);
+      await refuseChangedMeanwhile(saved);
       await props.save(result.body);
     },
     onSuccess: drop,

@@ -136,6 +136,8 @@ export interface JobView {
   /** By its spec. A job that a 410 halted is paused without it. */
   suspended: boolean;
   made_by: "rest" | "kubectl";
+  /** Names of headers whose values come from Secrets: no field of the job, and only kubectl sets them. */
+  secret_headers: string[];
   manifest: string;
   /** Without the values of its headers; null if it has none. */
   manifest_masked: string | null;

@@ -220,7 +220,7 @@ export const DASHBOARD_ENDPOINTS = {
     path: "/jobs/{id}",
     summary: "The whole job, who owns it, and its ScheduledJob manifest",
     success: ok(
-      jobs.anyObject, // { job, managed_by, suspended, made_by, manifest, manifest_masked }
+      jobs.anyObject, // { job, managed_by, suspended, made_by, secret_headers, manifest, manifest_masked }
     ),
     errors: ["not_found"],
   },

@@ -86,6 +86,7 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
           managed_by: job.owner,
           suspended: job.spec.suspend,
           made_by: OUR_JOB_ID.test(job.id) ? "rest" : "kubectl",
+          secret_headers: secretHeaders(job.spec),
           manifest: manifestOf(job.spec),
           manifest_masked: masked && manifestOf(masked),
         }),
@@ -162,6 +163,11 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
       throw error;
     }
   }
+}
+
+/** Names of the headers whose values come from Secrets. The REST API neither shows nor sets them. */
+function secretHeaders({ target }: JobSpec): string[] {
+  return target.kind === "webhook" ? target.headersFrom.map(({ header }) => header) : [];
 }
 
 /** The spec without the values of its headers; null if it has none. */

@@ -53,6 +53,29 @@ describe.skipIf(chrome === undefined)("secrets", () => {
   });
   afterAll(() => stage?.close());
 
+  test("that a duplicate will not have the headers that come from Secrets is said", async () => {
+    const id = await stage.createJob({ name: "Original" });
+    const { context, page } = await stage.openPage("jobs");
+    // As of a job that kubectl made: the program of this test has no Secrets.
+    await page.route(`**/dashboard/api/jobs/${id}`, async (route) => {
+      const response = await route.fetch();
+      const view = (await response.json()) as object;
+      await route.fulfill({ json: { ...view, secret_headers: ["Authorization"] } });
+    });
+    await page.getByRole("link", { name: "Original" }).click();
+    await page.getByText("Headers from Secrets").waitFor();
+    await button(page, "More actions").click();
+    await page.getByRole("menuitem", { name: "Duplicate" }).click();
+    await heading(page, "Create a job").waitFor();
+    await page.getByText("whose values come from Secrets: Authorization.").waitFor();
+    await place(page, "Jobs").click();
+    await page.getByRole("link", { name: "Create job" }).click();
+    await heading(page, "Create a job").waitFor();
+    await page.getByLabel("Name").waitFor();
+    expect(await page.getByText("come from Secrets").count()).toBe(0);
+    await context.close();
+  });
+
   test("values of headers are masked everywhere on a job's page until they are shown, and copied as they are", async () => {
     const headers = { Authorization: VALUE, "X-Team": "blue" };
     const id = await stage.createJob({ name: "Masked", webhook_headers: headers });

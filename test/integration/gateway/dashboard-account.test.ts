@@ -272,6 +272,19 @@ describe("jobs", () => {
     expect((await reader.get("/jobs/job-nightly")).json).toMatchObject({ made_by: "kubectl" });
   });
 
+  test("a job tells which of its headers come from Secrets: a copy made through the API lacks them", async () => {
+    const { account } = await harness.newAccount("copiers", 11);
+    const author = await newUser(harness, { account, email: "copier@example.com" });
+    const headersFrom = [{ header: "Authorization", secretName: "token", secretKey: "value" }];
+    const spec = cronSpec();
+    const target = { ...spec.target, headersFrom } as typeof spec.target;
+    await harness.jobs.create({ account, id: "nightly", spec: { ...spec, target } });
+    const view = (await author.get("/jobs/nightly")).json;
+    expect(view).toMatchObject({ secret_headers: ["Authorization"] });
+    const { id } = (await author.post("/jobs", JOB)).json;
+    expect((await author.get(`/jobs/${String(id)}`)).json).toMatchObject({ secret_headers: [] });
+  });
+
   test("a paused job tells whether its spec suspends it or a 410 halted it", async () => {
     const { account } = await harness.newAccount("pausers", 11);
     const reader = await newUser(harness, { account, email: "pauser@example.com" });

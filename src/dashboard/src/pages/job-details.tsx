@@ -55,7 +55,7 @@ export function JobDetails({ view }: { view: JobView }) {
             {job.type === "webhook" ? "Webhook" : "Email"}
           </Title>
           {job.type === "webhook" ? (
-            <Webhook job={seen} shown={shown} show={setShown} />
+            <Webhook job={seen} fromSecrets={view.secret_headers} shown={shown} show={setShown} />
           ) : (
             <Email job={job} />
           )}
@@ -135,8 +135,14 @@ function masked(job: Job): Job {
   return { ...job, webhook_headers: Object.fromEntries(names.map((name) => [name, "••••"])) };
 }
 
-function Webhook(props: { job: Job; shown: boolean; show: (shown: boolean) => void }) {
-  const { job, shown, show } = props;
+function Webhook(props: {
+  job: Job;
+  /** Names of headers. */
+  fromSecrets: readonly string[];
+  shown: boolean;
+  show: (shown: boolean) => void;
+}) {
+  const { job, fromSecrets, shown, show } = props;
   const headers = Object.entries(job.webhook_headers ?? {});
   return (
     <>
@@ -153,6 +159,15 @@ function Webhook(props: { job: Job; shown: boolean; show: (shown: boolean) => vo
           <Box mt={6}>
             <ShowButton of="the values of the headers" shown={shown} show={show} />
           </Box>
+        </Fact>
+      )}
+      {fromSecrets.length > 0 && (
+        <Fact name="Headers from Secrets">
+          {fromSecrets.map((name) => (
+            <div key={name} className="mono break">
+              {name}
+            </div>
+          ))}
         </Fact>
       )}
       <Fact name="Payload">

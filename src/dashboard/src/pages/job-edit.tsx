@@ -28,6 +28,7 @@ export function NewJobPage() {
   });
   const [create] = useState(() => idempotentPost<Job>("/jobs"));
   const ready = from === null || source.data !== undefined;
+  const left = source.data?.secret_headers ?? [];
   return (
     <Page
       title="Create a job"
@@ -39,6 +40,12 @@ export function NewJobPage() {
     >
       {source.error && <Problem error={source.error} retry={() => source.refetch()} />}
       {!ready && !source.error && <Waiting rows={8} />}
+      {left.length > 0 && (
+        <Alert color="orange" mb="md">
+          The copy will not have headers whose values come from Secrets: {left.join(", ")}. Only
+          kubectl can set them; the job’s YAML has them.
+        </Alert>
+      )}
       {ready && (
         <JobForm
           key={from}

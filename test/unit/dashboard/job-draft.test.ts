@@ -369,6 +369,12 @@ describe("a payload that kubectl made, with a number that a double does not hold
   });
 });
 
+/** As kubectl may have set it: a number that changes when it is read and written again. */
+const inexact = (number: string): Job => ({
+  ...CRON,
+  ...(parseExactly(`{"webhook_payload":{"n":${number}}}`) as Pick<Job, "webhook_payload">),
+});
+
 const changedElsewhere: { what: string; now: Job; edit: Partial<JobDraft>; fields: string[] }[] = [
   { what: "nothing", now: CRON, edit: { webhook_url: "https://b" }, fields: [] },
   {
@@ -408,4 +414,12 @@ const changedElsewhere: { what: string; now: Job; edit: Partial<JobDraft>; field
 test.each(changedElsewhere)("somebody else has changed: $what", ({ now, edit, fields }) => {
   const start = draftOf(CRON);
   expect(changedByOthers({ ...start, ...edit }, start, draftOf(now))).toEqual(fields);
+});
+
+test("a payload that cannot be saved here, which somebody else has changed, is not replaced unseen", () => {
+  const start = draftOf(inexact("9007199254740993"));
+  const mine = { ...start, webhook_payload: '{"n":1}' };
+  const theirs = draftOf(inexact("9007199254740995"));
+  expect(changedByOthers(mine, start, theirs)).toEqual(["webhook_payload"]);
+  expect(changedByOthers(mine, start, start)).toEqual([]);
 });

@@ -220,7 +220,7 @@ export function changesToCheck(draft: JobDraft, start: JobDraft): Record<string,
  */
 export function changedByOthers(draft: JobDraft, start: JobDraft, now: JobDraft): string[] {
   const mine = changesOf(draft, start).body;
-  const saved = bodyOf(now).body;
+  const [seen, saved] = [savedFields(start), savedFields(now)];
   const kinds = (["type", "schedule_type"] as const).filter(
     (kind) => now[kind] !== start[kind] && now[kind] !== draft[kind],
   );
@@ -232,8 +232,14 @@ export function changedByOthers(draft: JobDraft, start: JobDraft, now: JobDraft)
   const covered = kinds.flatMap(missing);
   return [
     ...kinds.filter((kind) => missing(kind).length > 0),
-    ...changedMeanwhile(mine, bodyOf(start).body, saved).filter((each) => !covered.includes(each)),
+    ...changedMeanwhile(mine, seen, saved).filter((each) => !covered.includes(each)),
   ];
+}
+
+/** What is saved of a draft that nobody has edited: a payload that cannot be sent as it is stands there as its text. */
+function savedFields(draft: JobDraft): Record<string, unknown> {
+  const { webhook_payload } = draft;
+  return { ...(draft.type === "webhook" ? { webhook_payload } : {}), ...bodyOf(draft).body };
 }
 
 /** Null if the input holds no time, or none that can be sent. */

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { open, readFile, realpath, rename, rm } from "node:fs/promises";
+import { readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { StartProblem } from "../configuration/start-problem.ts";
 import { holdFileLock, whereabouts } from "./file-lock.ts";
@@ -93,14 +93,8 @@ export async function readOptional(path: string): Promise<string | undefined> {
 /** A kill in the middle leaves the old file or the new one, never a part of one. Readable by its owner alone (0600). */
 export async function writeAtomically(path: string, text: string): Promise<void> {
   const fresh = `${path}.${randomBytes(6).toString("hex")}`;
-  const file = await open(fresh, "wx", 0o600);
   try {
-    try {
-      await file.writeFile(text);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeFile(fresh, text, { flag: "wx", mode: 0o600, flush: true });
     await rename(fresh, path);
   } catch (error) {
     // A program that is started again and again must not leave a file each time.

@@ -1,3 +1,4 @@
+import type { ServerResponse } from "node:http";
 import { Writable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -201,31 +202,30 @@ describe("Replace", () => {
   });
 });
 
-test("a job that is deleted ends its attempt in flight, and that is what is recorded", async () => {
-  const target = await receiver(() => undefined);
-  const of = webhookJob(target.url);
-  worker();
-  await create(of);
-  await target.count(1);
-  await fixture.ledger.cancel([of]);
-  expect(await fixture.executions(of, 1)).toMatchObject([
-    { status: "failed", errorMessage: "deleted: outcome unknown" },
-  ]);
-});
-
-test("but an answer that has come counts, although its body has not ended", async () => {
+test.each([
+  {
+    title: "ends its attempt in flight, and that is what is recorded",
+    answer: () => undefined,
+    recorded: { status: "failed", errorMessage: "deleted: outcome unknown" },
+  },
+  {
+    title: "but an answer that has come counts, although its body has not ended",
+    answer: (response: ServerResponse) => {
+      response.writeHead(503, { "Content-Length": 2 });
+      response.flushHeaders();
+    },
+    recorded: { status: "failed", httpStatus: 503, errorMessage: "the receiver answered 503" },
+  },
+])("a job that is deleted: $title", async ({ answer, recorded }) => {
   const target = await receiver((_call, response) => {
-    response.writeHead(503, { "Content-Length": 2 });
-    response.flushHeaders();
+    answer(response);
   });
   const of = webhookJob(target.url);
   worker();
   await create(of);
   await target.count(1);
   await fixture.ledger.cancel([of]);
-  expect(await fixture.executions(of, 1)).toMatchObject([
-    { status: "failed", httpStatus: 503, errorMessage: "the receiver answered 503" },
-  ]);
+  expect(await fixture.executions(of, 1)).toMatchObject([recorded]);
 });
 
 describe("an open circuit", () => {

@@ -307,6 +307,7 @@ describe("POST /jobs", () => {
     const again = await create();
     expect([again.status, again.json["id"]]).toEqual([201, first.json["id"]]);
   });
+
   test("Idempotency-Key: nor does it matter what keys the payloads of others had", async () => {
     const headers = { "Idempotency-Key": "job-4" };
     const payload = { first_of_job_4: 1, '"': 1 };

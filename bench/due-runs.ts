@@ -50,18 +50,18 @@ export function specOf({ url, payload, at }: { url: string; payload: string; at:
 
 function change(account: string, url: string, now: number): LedgerChange {
   const uid = randomUUID();
+  const spec = specOf({ url, payload: '{"hello":"world"}', at: now });
   return {
     job: {
       uid,
       account,
       id: `job-${uid}`,
       generation: 1,
-      version: "1",
       createdAt: now,
-      spec: specOf({ url, payload: '{"hello":"world"}', at: now }),
-      owner: null,
+      spec,
       runNow: null,
     },
+    spec,
     from: undefined,
     to: {
       account,

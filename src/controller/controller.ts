@@ -41,6 +41,8 @@ export interface ControllerDeps {
   prepareAheadMs?: number;
   /** The most jobs in one transaction. Default 2,000. */
   batchSize?: number;
+  /** The most characters of specs in memory. Default: see JobView. */
+  mostKept?: number;
   /** How often everything is listed and reconciled anew, ± a quarter. Default 15 min. */
   resyncMs?: number;
 }
@@ -89,7 +91,7 @@ export function createController(deps: ControllerDeps): Controller {
   const { jobs, ledger, clock, leadership, timers, monotonic, random, metrics, log, reporter } =
     deps;
   const batchSize = deps.batchSize ?? 2_000;
-  const view = new JobView();
+  const view = new JobView({ mostKept: deps.mostKept });
   const heap = new WakeHeap();
   const queue = new WorkQueue({ random });
   const counts = new StatusCounts({ gauge: metrics.jobs });
@@ -105,6 +107,10 @@ export function createController(deps: ControllerDeps): Controller {
     metrics,
     log,
     reporter,
+    onLackingSpecs(count) {
+      log.debug({ jobs: count }, "more was changed at once than is kept in memory; listing again");
+      reflector.relist();
+    },
     prepareAheadMs: deps.prepareAheadMs ?? 15_000,
   });
   const resyncMs = deps.resyncMs ?? 15 * MINUTE;

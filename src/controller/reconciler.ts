@@ -3,9 +3,11 @@ import type { Cursor } from "../domain/cursor.ts";
 import { decide, dependsOnUnfinished, type Decision } from "../domain/decide.ts";
 import { SECOND, type Instant } from "../domain/instant.ts";
 import { jobStatus } from "../domain/job-status.ts";
+import type { JobSpec } from "../domain/job.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
+import { sameRevision } from "../domain/revision.ts";
 import type { UnfinishedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -29,11 +31,13 @@ export type ControllerMetrics = Pick<
 /** A job as of one moment: its entry may hold a newer one by the time that it is decided, or the decision applied. */
 interface Seen extends Pick<JobEntry, "job" | "revision" | "timing" | "disproved"> {
   entry: JobEntry;
+  /** Undefined when the view does not keep it. */
+  spec: JobSpec | undefined;
   cursor: Cursor | undefined;
   now: Instant;
 }
 
-interface Plan extends Pick<Seen, "entry" | "job" | "cursor"> {
+interface Plan extends Pick<Seen, "entry" | "job" | "spec" | "cursor"> {
   decision: Decision;
 }
 
@@ -53,6 +57,8 @@ export function createReconciler(deps: {
   log: Logger;
   prepareAheadMs: number;
   reporter: StatusReporter | undefined;
+  /** So many more jobs wait until they are listed, because the view does not keep what is to be stored of them. */
+  onLackingSpecs(jobs: number): void;
 }): {
   /** `current` turns false when leadership changes: then the results are discarded. */
   reconcile(uids: readonly string[], current: () => boolean): Promise<void>;
@@ -60,16 +66,12 @@ export function createReconciler(deps: {
   const { ledger, clock, monotonic, view, heap, queue, counts, metrics, log, reporter } = deps;
 
   function plan(seen: Seen, unfinished: readonly UnfinishedRun[]): Plan | undefined {
-    const { entry, job, revision, timing, disproved, cursor, now } = seen;
+    const { entry, job, spec, revision, timing, disproved, cursor, now } = seen;
     try {
       const horizon = now + deps.prepareAheadMs;
       const storeWins = cursor !== undefined && cursor.version === disproved;
-      return {
-        entry,
-        job,
-        cursor,
-        decision: decide({ job, revision, timing, cursor, unfinished, now, horizon, storeWins }),
-      };
+      const input = { job, revision, timing, cursor, unfinished, now, horizon, storeWins };
+      return { entry, job, spec, cursor, decision: storable(decide(input), seen) };
     } catch (error) {
       // One job that cannot be decided must not disturb its neighbours.
       log.error({ err: error, job: job.id, uid: job.uid }, "a job cannot be decided; trying later");
@@ -89,7 +91,8 @@ export function createReconciler(deps: {
       if (entry === undefined) continue;
       const { job, revision, timing, disproved } = entry;
       const cursor = view.cursors.get(uid);
-      const seen = { entry, job, revision, timing, disproved, cursor, now };
+      const spec = view.specOf(uid);
+      const seen = { entry, job, spec, revision, timing, disproved, cursor, now };
       const first = plan(seen, []);
       if (first === undefined) continue;
       if (dependsOnUnfinished(first.job, first.cursor, first.decision)) incomplete.push(seen);
@@ -106,6 +109,15 @@ export function createReconciler(deps: {
     return plans;
   }
 
+  /** Without the plans that cannot be stored for want of a spec: those jobs come back when they are listed. */
+  function withSpecs(plans: readonly Plan[]): readonly Plan[] {
+    const lacking = plans.filter(lacksSpec);
+    if (lacking.length === 0) return plans;
+    for (const { job } of lacking) view.lacksSpec(job.uid);
+    deps.onLackingSpecs(lacking.length);
+    return plans.filter((each) => !lacksSpec(each));
+  }
+
   function accept({ entry, cursor, decision }: Plan, now: Instant): void {
     const { job, timing } = entry;
     entry.conflicts = 0;
@@ -118,7 +130,7 @@ export function createReconciler(deps: {
       ? cursorAfter(decision, { jobUid: job.uid, version: (cursor?.version ?? 0) + 1 })
       : cursor;
     if (after === undefined || decision.standing === "deleted") return;
-    view.cursors.set(job.uid, after);
+    view.setCursor(after);
 
     const status = jobStatus(job, after, timing);
     counts.move(entry.status, status);
@@ -165,12 +177,14 @@ export function createReconciler(deps: {
     async reconcile(uids, current) {
       const started = monotonic();
       const now = clock.now();
-      const plans = await planAll(uids, now);
+      const planned = await planAll(uids, now);
       if (!current()) return;
+      const plans = withSpecs(planned);
       const changes = plans
         .filter(({ decision }) => decision.changed)
-        .map(({ job, cursor, decision }) => ({
+        .map(({ job, spec, cursor, decision }) => ({
           job,
+          spec,
           from: cursor,
           to: decision.to,
           create: decision.create,
@@ -192,6 +206,21 @@ export function createReconciler(deps: {
       metrics.reconcileDuration.observe((monotonic() - started) / SECOND);
     },
   };
+}
+
+/** Whether the ledger would have to store a spec that the view does not keep. */
+function lacksSpec({ spec, cursor, decision: { to } }: Plan): boolean {
+  return spec === undefined && to.revision !== cursor?.revision;
+}
+
+/**
+ * The decision, without a new name for a revision that PostgreSQL has under its number already (`sameRevision`) if that
+ * would have to be stored anew, and the view does not keep it.
+ */
+function storable(decision: Decision, { spec, cursor }: Seen): Decision {
+  if (spec !== undefined || cursor === undefined || !sameRevision(cursor, decision.to))
+    return decision;
+  return { ...decision, to: { ...decision.to, revision: cursor.revision } };
 }
 
 /** Field by field: of an object that begins with a spread, V8 keeps the further fields in a second one. */

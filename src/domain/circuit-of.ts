@@ -1,9 +1,11 @@
 import { destinationKey, keyOfParts } from "./destination.ts";
-import type { Job } from "./job.ts";
+import type { JobOutline } from "./job-outline.ts";
 import type { Circuit, CircuitState } from "./ports/circuits.ts";
 
+type Addressed = Pick<JobOutline, "account"> & { spec: Pick<JobOutline["spec"], "target"> };
+
 /** `destinationKey` of the job. Null without an account. */
-export function circuitKey({ account, spec }: Pick<Job, "account" | "spec">): string | null {
+export function circuitKey({ account, spec }: Addressed): string | null {
   return account === null ? null : destinationKey(account, spec.target);
 }
 
@@ -24,7 +26,7 @@ export function circuitStates(
 
 /** The state of the job's destination; closed when none is published. */
 export function circuitOf(
-  job: Pick<Job, "account" | "spec">,
+  job: Addressed,
   published: readonly Pick<Circuit, "account" | "destination" | "state">[],
 ): CircuitState {
   const key = circuitKey(job);

@@ -1,6 +1,6 @@
 import type { Cursor, OnceState } from "./cursor.ts";
 import { HOUR, MINUTE, SECOND, isoUtc, type Instant } from "./instant.ts";
-import type { Job } from "./job.ts";
+import type { JobOutline } from "./job-outline.ts";
 import { missedSpans, type Cut } from "./missed-spans.ts";
 import type { LedgerChange } from "./ports/run-ledger.ts";
 import type { MissedReason, MissedSpan, NewRun, UnfinishedRun } from "./run.ts";
@@ -36,7 +36,7 @@ const NEW_JOB_GRACE = MINUTE;
 const PAST_AT_CREATION = MINUTE;
 
 interface DecideInput {
-  job: Job;
+  job: JobOutline;
   /** `revisionOf` the job. */
   revision: string;
   timing: Timing;
@@ -55,7 +55,7 @@ interface DecideInput {
  * normal, since the store's news take their time. When it lasts, the store was restored from a backup, or a namespace
  * was out of sight for a while.
  */
-export function contradicts(cursor: Cursor, job: Job): boolean {
+export function contradicts(cursor: Cursor, job: JobOutline): boolean {
   return cursor.deleted || cursor.generation > job.generation;
 }
 
@@ -136,7 +136,7 @@ function decideBy(settled: Settled): Decision {
  * query: overlap matters only when a run is due, and a firing is taken back only after a change.
  */
 export function dependsOnUnfinished(
-  job: Job,
+  job: JobOutline,
   cursor: Cursor | undefined,
   withoutThem: Decision,
 ): boolean {
@@ -333,7 +333,7 @@ function haltStands({ job: { generation }, revision, cursor }: Settled): boolean
  * and not kept for a day on which nobody expects it.
  */
 function manualRun(
-  job: Job,
+  job: JobOutline,
   cursor: Cursor | undefined,
   standing: Standing,
   now: Instant,

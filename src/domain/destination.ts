@@ -1,10 +1,10 @@
-import type { Target } from "./job.ts";
+import type { Addressee } from "./job-outline.ts";
 
 /**
  * Whom a target calls, for limits, circuits and claims: the account and the URL's origin, or the account's SMTP server.
  * Accounts never share a destination, so that the failures of one do not hold up another.
  */
-export function destinationKey(account: string, target: Target): string {
+export function destinationKey(account: string, target: Addressee): string {
   return keyOfParts({
     account,
     destination: target.kind === "webhook" ? originOf(target.url) : MAIL_SERVER,

@@ -1,6 +1,6 @@
 import type { Finding } from "../domain/findings.ts";
 import { isoUtc, type Instant } from "../domain/instant.ts";
-import type { Job } from "../domain/job.ts";
+import type { JobOutline } from "../domain/job-outline.ts";
 import { isHalted, jobStatus, nextRunAt, type StatusCursor } from "../domain/job-status.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
 import { onceStateOf, type Timing } from "../domain/timing.ts";
@@ -18,7 +18,7 @@ export interface JobCondition {
 
 /** The conditions of a job's status, as `kubectl describe` shows them. */
 export function jobConditions(input: {
-  job: Job;
+  job: JobOutline;
   cursor: StatusCursor | undefined;
   timing: Timing;
   history: JobHistory | undefined;

@@ -1,5 +1,6 @@
 import { isoUtc, type Instant } from "../domain/instant.ts";
-import type { Job, JobStatus } from "../domain/job.ts";
+import type { JobStatus } from "../domain/job.ts";
+import type { JobOutline } from "../domain/job-outline.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
 import type { Reconciled } from "../domain/ports/status-reporter.ts";
 import type { MissedSpan } from "../domain/run.ts";
@@ -17,7 +18,7 @@ export interface Told {
 
 /** The events for a change of status. Nothing when it has not changed, and nothing because a new leader took over. */
 export function statusEvents(input: {
-  job: Job;
+  job: JobOutline;
   observed: Reconciled;
   known: RememberedResource;
   /** Null: there was none. Undefined: this is the first look, and the stored status tells what was known. */
@@ -82,7 +83,7 @@ const REASONS: Record<MissedSpan["reason"], string> = {
 };
 
 /** The circuit of the job's destination has opened or closed. */
-function circuitEvent(job: Job, known: RememberedResource, open: boolean): NewEvent {
+function circuitEvent(job: JobOutline, known: RememberedResource, open: boolean): NewEvent {
   return {
     ...regarding(job, known),
     action: "Deliver",
@@ -97,7 +98,11 @@ function circuitEvent(job: Job, known: RememberedResource, open: boolean): NewEv
 }
 
 /** Fire times that did not run. */
-export function missedEvent(job: Job, known: RememberedResource, span: MissedSpan): NewEvent {
+export function missedEvent(
+  job: JobOutline,
+  known: RememberedResource,
+  span: MissedSpan,
+): NewEvent {
   return {
     ...regarding(job, known),
     type: "Warning",
@@ -115,7 +120,7 @@ function runsOf({ reason, count, first, last }: MissedSpan): string {
 }
 
 function regarding(
-  job: Job,
+  job: JobOutline,
   known: RememberedResource,
 ): Pick<NewEvent, "uid" | "namespace" | "name"> {
   return { uid: job.uid, namespace: known.namespace, name: known.name };

@@ -1,5 +1,6 @@
 import type { Instant } from "../domain/instant.ts";
-import type { Job, JobStatus } from "../domain/job.ts";
+import type { JobStatus } from "../domain/job.ts";
+import type { JobOutline } from "../domain/job-outline.ts";
 import { nextRunAt } from "../domain/job-status.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
 import type { Reconciled } from "../domain/ports/status-reporter.ts";
@@ -17,7 +18,7 @@ const PHASES: Record<JobStatus, string> = {
 
 /** Pure: what `status` should say, with transition times kept where a condition has not changed. */
 export function statusContent(input: {
-  job: Job;
+  job: JobOutline;
   observed: Reconciled;
   history: JobHistory | undefined;
   circuitOpen: boolean;

@@ -1,7 +1,7 @@
 import { circuitKey } from "../domain/circuit-of.ts";
 import { copiedText } from "../domain/copied-text.ts";
 import { SECOND, type Instant } from "../domain/instant.ts";
-import type { Job } from "../domain/job.ts";
+import type { JobOutline } from "../domain/job-outline.ts";
 import { nextRunAt } from "../domain/job-status.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
@@ -50,7 +50,7 @@ export interface StatusWriter extends StatusReporter {
 
 /** There is one for each job, which is why the entries share what is equal. */
 interface Entry extends Reconciled {
-  job: Job;
+  job: JobOutline;
   /** When the history is read again, monotonic; doubles from `FIRST_LOOK_MS` while nothing changes. */
   lookAt: number;
   lookAfterMs: number;

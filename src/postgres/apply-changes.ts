@@ -1,6 +1,6 @@
 import { destinationKey } from "../domain/destination.ts";
 import { isoUtc, isoUtcOrNull } from "../domain/instant.ts";
-import type { Job, JobSpec } from "../domain/job.ts";
+import type { JobOutline } from "../domain/job-outline.ts";
 import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { MissedReason, NewRun } from "../domain/run.ts";
@@ -141,7 +141,7 @@ function* bySize(
   let texts: string[] = [];
   let size = 0;
   for (const change of changes) {
-    const text = textOf(change.job.spec);
+    const text = textOf(change);
     some.push(change);
     texts.push(text);
     size += text.length;
@@ -157,7 +157,8 @@ function* bySize(
  * PostgreSQL stores such JSON, but then refuses every statement that reads a member of it, and with it all other
  * runs in the statement.
  */
-function textOf(spec: JobSpec): string {
+function textOf({ job, spec }: LedgerChange): string {
+  if (spec === undefined) throw new Error(`the change of job ${job.uid} comes without its spec`);
   const text = JSON.stringify(spec);
   return text.includes("\\u0000") ? text.replaceAll(ESCAPED_NUL, "$1\\ufffd") : text;
 }
@@ -200,7 +201,7 @@ function decidedHere({ job, create, missed }: LedgerChange): string[] {
   return [...created, ...missed.map(({ first }) => isoUtc(first))];
 }
 
-function dropReason(job: Job, to: LedgerChange["to"]): MissedReason {
+function dropReason(job: JobOutline, to: LedgerChange["to"]): MissedReason {
   if (to.deleted) return "deleted";
   if (job.account === null) return "account_deleted";
   return to.startable ? "superseded" : "paused";

@@ -26,7 +26,7 @@ export async function liftHalt(options: {
     const { jobUid: _uid, version: _version, ...state } = cursor;
     const to = { ...state, haltedGeneration: null };
     const { conflicts } = await ledger.apply([
-      { job, from: cursor, to, create: [], replace: [], missed: [] },
+      { job, spec: job.spec, from: cursor, to, create: [], replace: [], missed: [] },
     ]);
     if (conflicts.length > 0) continue;
     await notifyJobs(pool, CURSORS_CHANNEL, [job.uid]);

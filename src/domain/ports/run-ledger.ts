@@ -1,10 +1,13 @@
 import type { Cursor } from "../cursor.ts";
-import type { Job } from "../job.ts";
+import type { JobOutline } from "../job-outline.ts";
+import type { Job, JobSpec } from "../job.ts";
 import type { MissedSpan, NewRun, RunTrigger, UnfinishedRun } from "../run.ts";
 
 /** The change that one reconcile decided on for one job. Applied whole or not at all. */
 export interface LedgerChange {
-  job: Job;
+  job: JobOutline;
+  /** The job's whole spec, which is stored when `to` has another revision than `from`. Undefined: not needed. */
+  spec: JobSpec | undefined;
   /** The cursor that was read; undefined when there was none. The write compares its version. */
   from: Cursor | undefined;
   to: Omit<Cursor, "version" | "jobUid">;

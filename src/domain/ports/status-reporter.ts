@@ -1,6 +1,7 @@
 import type { Cursor } from "../cursor.ts";
 import type { Timing } from "../timing.ts";
-import type { Job, JobStatus } from "../job.ts";
+import type { JobStatus } from "../job.ts";
+import type { JobOutline } from "../job-outline.ts";
 import type { MissedSpan } from "../run.ts";
 
 /** What the leader knows about a job after it reconciled it. */
@@ -22,7 +23,7 @@ export interface Observed extends Reconciled {
  * rate, and adds what workers record (last run) from RunHistory.
  */
 export interface StatusReporter {
-  report(job: Job, observed: Observed): void;
+  report(job: JobOutline, observed: Observed): void;
   /** Workers have just recorded attempts of these jobs; jobs that were never reported are ignored. */
   closed(jobUids: readonly string[]): void;
   /** The job is gone. */

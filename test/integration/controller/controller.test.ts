@@ -229,7 +229,7 @@ test("a job without account has a cursor and no runs", async () => {
     deleted: false,
   };
   const first = await ledger.apply([
-    { job, from: undefined, to, create: [], replace: [], missed: [] },
+    { job, spec: job.spec, from: undefined, to, create: [], replace: [], missed: [] },
   ]);
   expect(first.conflicts).toEqual([]);
   expect((await ledger.cursors([job.uid])).get(job.uid)?.version).toBe(1);

@@ -265,6 +265,7 @@ export async function startHarness(overrides: Overrides = {}) {
     const { conflicts } = await ledger.apply([
       {
         job,
+        spec: job.spec,
         from,
         to: aCursor(job, { position: clock.now(), ...change }),
         create: [],

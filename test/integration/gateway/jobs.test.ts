@@ -658,6 +658,7 @@ describe("runs and executions", () => {
     await h.ledger.apply([
       {
         job,
+        spec: job.spec,
         from,
         to,
         create: [],

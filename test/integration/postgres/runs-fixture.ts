@@ -129,6 +129,7 @@ export function change(
   const { to, ...rest } = options;
   return {
     job: of,
+    spec: of.spec,
     from: undefined,
     create: [],
     replace: [],
@@ -175,7 +176,7 @@ export async function decisionOf(
     horizon: now + ahead,
     storeWins,
   });
-  return changed ? { job: of, from, to, create, replace, missed } : undefined;
+  return changed ? { job: of, spec: of.spec, from, to, create, replace, missed } : undefined;
 }
 
 /** Creates the job's cursor and one due run, and claims it. */

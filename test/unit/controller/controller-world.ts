@@ -1,6 +1,6 @@
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import type { Instant } from "../../../src/domain/instant.ts";
-import type { Job } from "../../../src/domain/job.ts";
+import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import type { Clock, Timers } from "../../../src/domain/ports/clock.ts";
 import {
   PositionExpired,
@@ -163,6 +163,8 @@ export interface CreatedRun {
 /** A ledger in memory, with the real one's compare-and-set and run identity. test/integration tests the real one. */
 export class MemoryLedger implements RunLedger {
   readonly stored = new Map<string, Cursor>();
+  /** The specs that came last, by uid. */
+  readonly specs = new Map<string, JobSpec>();
   readonly runs: CreatedRun[] = [];
   readonly cancelled: string[] = [];
   readonly batches: number[] = [];
@@ -204,11 +206,15 @@ export class MemoryLedger implements RunLedger {
     this.batches.push(changes.length);
     const conflicts: string[] = [];
     let created = 0;
-    for (const { job, from, to, create } of changes) {
+    for (const { job, spec, from, to, create } of changes) {
       const { uid } = job;
       if (this.stored.get(uid)?.version !== from?.version) {
         conflicts.push(uid);
         continue;
+      }
+      if (from?.revision !== to.revision) {
+        if (spec === undefined) throw new Error(`the change of ${uid} comes without its spec`);
+        this.specs.set(uid, spec);
       }
       this.stored.set(uid, { ...to, jobUid: uid, version: (from?.version ?? 0) + 1 });
       for (const run of create) {

@@ -1541,3 +1541,59 @@ describe("what others write", () => {
     expect(closed).toEqual(["a", "b"]);
   });
 });
+
+describe("more was changed than the controller keeps in memory", () => {
+  /** Jobs of which one alone can be kept at a time. */
+  const bulky = (uid: string, change: Parameters<typeof aJob>[0] = {}) => {
+    const payload = `"${uid.repeat(1_000)} ${change.generation ?? 1}"`;
+    const target = { ...WEBHOOK, payload };
+    return minutely(uid, { ...change, spec: { target } });
+  };
+  const WEBHOOK = {
+    kind: "webhook",
+    url: "http://receiver.example/",
+    headers: {},
+    headersFrom: [],
+    timeoutSeconds: 30,
+  } as const;
+  const UIDS = ["a", "b", "c", "d", "e"];
+  const sent = (w: ReturnType<typeof world>) =>
+    UIDS.map((uid) => {
+      const target = w.ledger.specs.get(uid)?.target;
+      return target?.kind === "webhook" ? target.payload : undefined;
+    });
+
+  test.each(["before it leads", "while it leads"])(
+    "%s: each job is stored as it is, and runs on time",
+    async (when) => {
+      const w = world();
+      const early = when === "before it leads";
+      if (early) for (const uid of UIDS) w.jobs.put(bulky(uid));
+      start(w, { mostKept: 2_000 });
+      await settle();
+      if (!early) for (const uid of UIDS) w.jobs.put(bulky(uid));
+      await w.time.advanceTo(at("12:01"));
+      expect(sent(w)).toEqual(UIDS.map((uid) => `"${uid.repeat(1_000)} 1"`));
+      for (const uid of UIDS) expect(keys(w, uid)).toEqual(["12:01"]);
+      for (const uid of UIDS) w.jobs.put(bulky(uid, { generation: 2 }));
+      await w.time.advanceTo(at("12:02"));
+      expect(sent(w)).toEqual(UIDS.map((uid) => `"${uid.repeat(1_000)} 2"`));
+      for (const uid of UIDS) expect(keys(w, uid)).toEqual(["12:01", "12:02"]);
+      const lists = w.jobs.lists;
+      await w.time.advanceTo(at("12:04"));
+      expect(w.jobs.lists).toBe(lists);
+    },
+  );
+
+  test("what is known under its number already is not stored anew for a name that it lacks", async () => {
+    const w = world();
+    for (const uid of UIDS) w.jobs.put(bulky(uid));
+    start(w, { mostKept: 2_000 });
+    await w.time.advanceTo(at("12:01"));
+    const lists = w.jobs.lists;
+    for (const uid of UIDS) w.ledger.write(uid, { revision: null });
+    await w.time.advanceTo(at("12:02"));
+    for (const uid of UIDS) expect(keys(w, uid)).toEqual(["12:01", "12:02"]);
+    expect(w.jobs.lists).toBe(lists);
+  });
+});

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
-import { createController } from "../../../src/controller/controller.ts";
+import { createController, type ControllerDeps } from "../../../src/controller/controller.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import { LockHeld } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
@@ -72,6 +72,7 @@ function startController(
   reporter?: StatusReporter,
   ledger = parts.ledger,
   prepareAheadMs = 2 * AHEAD_MS,
+  options: Pick<ControllerDeps, "mostKept"> = {},
 ) {
   const abort = new AbortController();
   const done = createController({
@@ -84,6 +85,7 @@ function startController(
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     log: createLogger({ level: "silent" }),
     prepareAheadMs,
+    ...options,
     ...(reporter ? { reporter } : {}),
   }).run(abort.signal);
   return async () => {
@@ -145,6 +147,44 @@ test("two leaders, one database: each of 300 jobs is created once, ahead of its 
     expect(await count("from job_cursors where once = 'fired' and job_id like 'herd-%'")).toBe(300);
   } finally {
     for (const stop of stops) await stop();
+  }
+});
+
+test("more jobs, made and changed at once, than can be kept: each is stored with what it sends", async () => {
+  const { jobs, account } = parts;
+  const spec = onceIn(AHEAD_MS);
+  const { target } = spec;
+  if (target.kind !== "webhook") throw new Error("no webhook");
+  const saying = (text: string) => ({ ...spec, target: { ...target, payload: `"${text}"` } });
+  const ids = Array.from({ length: 40 }, (_, n) => `bulky-${n}`);
+  const made = await Promise.all(
+    ids.map((id) => jobs.create({ account, id, spec: saying(`${id} 1`) })),
+  );
+  const stored = async (generation: number) => {
+    const { rows } = await parts.pool.query<{ id: string; payload: string }>(
+      `select c.job_id as id, v.spec #>> '{target,payload}' as payload
+         from job_cursors c join job_revisions v using (job_uid, generation)
+        where c.job_id like 'bulky-%' and generation = $1`,
+      [generation],
+    );
+    return new Map(rows.map(({ id, payload }) => [id, payload]));
+  };
+  // One job takes some 500 characters.
+  const stop = startController(undefined, parts.ledger, 2 * AHEAD_MS, { mostKept: 3_000 });
+  try {
+    for (const generation of [1, 2]) {
+      if (generation === 2)
+        await Promise.all(made.map((job) => jobs.update(job, saying(`${job.id} 2`))));
+      await until("all are stored", async () => (await stored(generation)).size === ids.length);
+      expect(await stored(generation)).toEqual(
+        new Map(ids.map((id) => [id, `"${id} ${generation}"`])),
+      );
+    }
+    expect(await count("from runs where job_id like 'bulky-%' and generation = 2")).toBe(
+      ids.length,
+    );
+  } finally {
+    await stop();
   }
 });
 

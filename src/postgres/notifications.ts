@@ -35,6 +35,8 @@ export function createNotifications(options: {
   const { checkMs = CHECK_MS } = options;
   const listeners = new Map<string, Set<(payload?: string) => void>>();
   let client: pg.Client | undefined;
+  /** The last statement of a connection, until it is answered. */
+  const underWay = new WeakMap<pg.Client, Promise<unknown>>();
   let connecting: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
@@ -77,7 +79,8 @@ export function createNotifications(options: {
     await fresh.connect();
     if (closed) return fresh.end();
     check = setInterval(() => {
-      queryOrEnd(fresh, "select 1").catch(report);
+      // Another statement that is under way checks it as well.
+      if (!underWay.has(fresh)) queryOrEnd(fresh, "select 1").catch(report);
     }, checkMs);
     // The loop also reaches channels that are added while it waits.
     for (const channel of listeners.keys()) await listen(fresh, channel);
@@ -89,13 +92,21 @@ export function createNotifications(options: {
     wake(channel);
   }
 
-  /** Ends the connection if the statement fails: it may listen to some channels only, or to none, as on a standby. */
+  /**
+   * After the statement before it. Ends the connection if it fails: it may listen to some channels only, or to none, as
+   * on a standby.
+   */
   async function queryOrEnd(connection: pg.Client, statement: string): Promise<void> {
+    const before = underWay.get(connection);
+    const inTurn = Promise.allSettled([before]).then(() => connection.query(statement));
+    underWay.set(connection, inTurn);
     try {
-      await connection.query(statement);
+      await inTurn;
     } catch (error) {
       connection.end().catch(report);
       throw error;
+    } finally {
+      if (underWay.get(connection) === inTurn) underWay.delete(connection);
     }
   }
 

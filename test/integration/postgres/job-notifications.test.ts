@@ -125,6 +125,9 @@ test("a database that is away costs the notifier a hint and nothing else", async
 
 test("a connection whose server is gone without a goodbye is found out, and made anew", async () => {
   const heard: (string | undefined)[] = [];
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => void warnings.push(warning);
+  process.on("warning", onWarning);
   const proxy = await startTcpProxy({ target: () => addressOf(database.url) });
   const url = new URL(database.url);
   url.port = String(proxy.port);
@@ -142,7 +145,10 @@ test("a connection whose server is gone without a goodbye is found out, and made
     await until("listening again", () => heard.includes(undefined));
     await pool.query("select pg_notify('one', 'news')");
     await expect.poll(() => heard).toContain("news");
+    // Of statements that do not wait for each other, which pg will refuse.
+    expect(warnings).toEqual([]);
   } finally {
+    process.off("warning", onWarning);
     await proxy.close();
     await forsaken.close();
   }

@@ -1,9 +1,13 @@
+import type { SecretHeader } from "../domain/job.ts";
+import { isResourceName } from "../domain/kubernetes-name.ts";
 import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
 import type { Timers } from "../domain/ports/clock.ts";
-import { isResourceName } from "../domain/kubernetes-name.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { SecretHeaders, SecretHeaderValues } from "../domain/ports/secret-headers.ts";
 import { isWebhookHeaderValue, WEBHOOK_HEADER_VALUE_RULE } from "../domain/webhook-headers.ts";
+import { createFairSemaphore } from "../waiting/fair-semaphore.ts";
 import { pause } from "../waiting/pause.ts";
+import { withTimeout } from "../waiting/within.ts";
 import { ApiError, throwAsUnavailable, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 
@@ -15,6 +19,13 @@ const RELEASE_LABEL = "carillon.dev/webhook-headers";
  */
 const MOST_REFUSALS = 5;
 const REFUSED_MS = 1_000;
+/** Milliseconds for one read, the wait for its turn included: a delivery holds a slot meanwhile. */
+const READ_MS = 5_000;
+/**
+ * Secrets that are read at a time, the namespaces in turn. Each may have more than a megabyte; and the client's other
+ * connections are for those who list, watch and write status.
+ */
+const AT_ONCE = 16;
 
 interface Secret {
   metadata: { labels?: Record<string, string> };
@@ -36,18 +47,30 @@ export function createSecretHeaders(dependencies: {
 }): SecretHeaders {
   const { client, accountNamespaces, timers, namespaces } = dependencies;
 
+  const turns = createFairSemaphore({ atOnce: AT_ONCE });
+
+  /** Throws as `KubernetesClient.call` does. */
+  async function read(namespace: string, name: string): Promise<Secret> {
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets/${encodeURIComponent(name)}`;
+    const reason = new DependencyUnavailable("kubernetes", {
+      cause: new Error(`get ${path}: not read within ${READ_MS} ms`),
+    });
+    return withTimeout({ ms: READ_MS, timers, reason }, async (signal) => {
+      if (!(await turns.acquire(signal, namespace))) throw reason;
+      try {
+        return await client.call<Secret>({ verb: "get", resource: "secrets", path, signal });
+      } finally {
+        turns.release();
+      }
+    });
+  }
+
   async function readSecret(namespace: string, name: string): Promise<Secret | string> {
     // Such a name, as a part of a path, could name something else.
     if (!isResourceName(name)) return notReleased(name);
-    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets/${encodeURIComponent(name)}`;
     for (let refusals = 1; ; refusals += 1) {
       try {
-        return await client.call<Secret>({
-          verb: "get",
-          resource: "secrets",
-          path,
-          timeoutMs: 5_000,
-        });
+        return await read(namespace, name);
       } catch (error) {
         if (isNotFound(error)) return notReleased(name);
         if (!(error instanceof ApiError) || error.code !== 403) return throwAsUnavailable(error);
@@ -66,31 +89,38 @@ export function createSecretHeaders(dependencies: {
     if (!namespaces.includes(namespace)) return unavailable(notListed(namespace));
     const headers = new Map<string, string>();
     // Each Secret is read once: values that belong together, like a user name and its password, are of one version.
-    const read = new Map<string, Secret | string>();
-    for (const { header, secretName, secretKey } of target.headersFrom) {
-      const secret = read.get(secretName) ?? (await readSecret(namespace, secretName));
-      read.set(secretName, secret);
-      if (typeof secret === "string") return unavailable(`header ${header}: ${secret}`);
-      if (secret.metadata.labels?.[RELEASE_LABEL] !== "true")
-        return unavailable(`header ${header}: ${notReleased(secretName)}`);
-      const { data = {} } = secret;
-      // Own members only: a key may be called constructor.
-      const encoded = Object.hasOwn(data, secretKey) ? data[secretKey] : undefined;
-      if (encoded === undefined)
-        return unavailable(`header ${header}: Secret ${secretName} has no key ${secretKey}`);
-      // `echo | base64` leaves a trailing line break, which is never meant.
-      const value = Buffer.from(encoded, "base64")
-        .toString("utf8")
-        .replace(/\r?\n$/, "");
-      if (!isWebhookHeaderValue(value))
-        return unavailable(
-          `header ${header}: the value in Secret ${secretName} ${WEBHOOK_HEADER_VALUE_RULE}`,
-        );
-      headers.set(header, value);
+    // And only its values are kept while the next one is read.
+    for (const [name, wanted] of Map.groupBy(target.headersFrom, (from) => from.secretName)) {
+      const secret = await readSecret(namespace, name);
+      for (const from of wanted) {
+        const found = valueIn(secret, from);
+        if ("missing" in found) return unavailable(`header ${from.header}: ${found.missing}`);
+        headers.set(from.header, found.value);
+      }
     }
     // Not assigned one by one: a header called __proto__ would be lost.
     return { kind: "resolved", headers: Object.fromEntries(headers) };
   };
+}
+
+/** `secret`: a text says why it cannot be had. */
+function valueIn(
+  secret: Secret | string,
+  { secretName, secretKey }: SecretHeader,
+): { value: string } | { missing: string } {
+  if (typeof secret === "string") return { missing: secret };
+  if (secret.metadata.labels?.[RELEASE_LABEL] !== "true")
+    return { missing: notReleased(secretName) };
+  const { data = {} } = secret;
+  // Own members only: a key may be called constructor.
+  const encoded = Object.hasOwn(data, secretKey) ? data[secretKey] : undefined;
+  if (encoded === undefined) return { missing: `Secret ${secretName} has no key ${secretKey}` };
+  // `echo | base64` leaves a trailing line break, which is never meant.
+  const value = Buffer.from(encoded, "base64")
+    .toString("utf8")
+    .replace(/\r?\n$/, "");
+  if (isWebhookHeaderValue(value)) return { value };
+  return { missing: `the value in Secret ${secretName} ${WEBHOOK_HEADER_VALUE_RULE}` };
 }
 
 /** One text for a missing Secret and for one without the label: authors of jobs must not learn which Secrets exist. */

@@ -1,4 +1,8 @@
-import { expect, test } from "vitest";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Worker } from "node:worker_threads";
+import { expect, onTestFinished, test } from "vitest";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
@@ -6,6 +10,7 @@ import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { FakeTime } from "../controller/controller-world.ts";
+import type { LargeSecrets } from "./large-secrets-worker.ts";
 
 const headersFrom = [{ header: "Authorization", secretName: "token", secretKey: "value" }];
 const run = {
@@ -27,10 +32,14 @@ function asked(call: (call: ApiCall) => Promise<unknown>) {
 }
 
 test("an API server that hangs holds a delivery up for a few seconds, not for a call's usual time", async () => {
-  const { answer } = asked(async ({ timeoutMs = Infinity }) => {
-    expect(timeoutMs).toBeLessThanOrEqual(5_000);
-    throw new DependencyUnavailable("kubernetes");
-  });
+  const { answer, time } = asked(
+    ({ signal }) =>
+      new Promise((_resolve, reject) => {
+        signal?.addEventListener("abort", () => reject(signal.reason as Error));
+      }),
+  );
+  answer.catch(() => undefined);
+  await time.advanceTo(5_000);
   await expect(answer).rejects.toThrow(DependencyUnavailable);
 });
 
@@ -54,4 +63,43 @@ test("one that has just started refuses everybody: it is asked again, for some s
     kind: "unavailable",
     error: expect.stringContaining("may not read Secrets in namespace a"),
   });
+});
+
+test("many deliveries at once take a worker little memory, however large their Secrets are", async () => {
+  const secret = JSON.stringify({
+    kind: "Secret",
+    metadata: { labels: { "carillon.dev/webhook-headers": "true" } },
+    // An API server stores a megabyte.
+    data: { value: "YWJj", other: "A".repeat(1_400_000) },
+  });
+  let open = 0;
+  let most = 0;
+  const server = createServer((request, response) => {
+    open += 1;
+    most = Math.max(most, open);
+    request.resume();
+    response.end(secret, () => (open -= 1));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const workerData: LargeSecrets = {
+    server: `http://127.0.0.1:${port}`,
+    deliveries: 24,
+    secrets: 8,
+  };
+  const { resolve, reject, promise } = Promise.withResolvers<number>();
+  new Worker(new URL("large-secrets-worker.ts", import.meta.url), {
+    workerData,
+    resourceLimits: { maxOldGenerationSizeMb: 150 },
+  })
+    .once("error", reject)
+    .once("exit", resolve);
+  expect(await promise).toBe(0);
+  // Status writes, lists and look-ups of namespaces need connections as well.
+  expect(most).toBeLessThanOrEqual(16);
 });

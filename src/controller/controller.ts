@@ -287,10 +287,10 @@ export function createController(deps: ControllerDeps): Controller {
     cancelledLast = false;
     const now = clock.now();
     queue.promote(now);
-    while (queue.size < batchSize) {
+    while (queue.due < batchSize) {
       const due = heap.popDue(now);
       if (due === undefined) break;
-      queue.add(due);
+      queue.addDue(due);
     }
     metrics.reconcileQueueDepth.set(queue.depth);
     batch.taken = queue.take(batch.limit);

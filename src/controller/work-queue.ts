@@ -6,11 +6,12 @@ import { WakeHeap } from "./wake-heap.ts";
 const RETRY = { leastMs: SECOND, mostMs: MINUTE };
 
 /**
- * Keys to reconcile: each at most once however often it is added, first come first served. A key that failed comes back
- * after a growing, jittered delay, or earlier when it is added again. A key that is put aside comes back only with
- * `takeBack`, even if it is added.
+ * Keys to reconcile: each at most once however often it is added, first come first served, those that are due before
+ * the others. A key that failed comes back after a growing, jittered delay, or earlier when it is added again. A key
+ * that is put aside comes back only with `takeBack`, even if it is added.
  */
 export class WorkQueue {
+  readonly #due = new Set<string>();
   readonly #ready = new Set<string>();
   readonly #delayed = new WakeHeap();
   readonly #aside = new Set<string>();
@@ -21,14 +22,14 @@ export class WorkQueue {
     this.#random = options.random;
   }
 
-  /** Ready keys. */
-  get size(): number {
-    return this.#ready.size;
+  /** Keys that are due. */
+  get due(): number {
+    return this.#due.size;
   }
 
   /** All keys: ready, waiting for their next try, or put aside. */
   get depth(): number {
-    return this.#ready.size + this.#delayed.size + this.#aside.size;
+    return this.#due.size + this.#ready.size + this.#delayed.size + this.#aside.size;
   }
 
   /** The keys that are put aside. */
@@ -38,8 +39,7 @@ export class WorkQueue {
 
   putAside(keys: Iterable<string>): void {
     for (const key of keys) {
-      this.#ready.delete(key);
-      this.#delayed.delete(key);
+      this.#remove(key);
       this.#aside.add(key);
     }
   }
@@ -49,14 +49,21 @@ export class WorkQueue {
   }
 
   add(key: string): void {
-    if (this.#aside.has(key)) return;
+    if (this.#aside.has(key) || this.#due.has(key)) return;
     this.#delayed.delete(key);
     this.#ready.add(key);
   }
 
+  /** For a key whose time has come: what happens to thousands of others meanwhile must not make it late. */
+  addDue(key: string): void {
+    if (this.#aside.has(key)) return;
+    this.#remove(key);
+    this.#due.add(key);
+  }
+
   /** Tries the key again later; the n-th time in a row after up to 2^(n-1) seconds, at most a minute. */
   retry(key: string, now: Instant): void {
-    this.#ready.delete(key);
+    this.#remove(key);
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
     this.#delayed.set(key, now + backoffMs(failures, this.#random, RETRY));
@@ -66,15 +73,11 @@ export class WorkQueue {
     this.#failures.delete(key);
   }
 
-  /** Takes up to `limit` keys. */
+  /** Takes up to `limit` keys, half of them or more such as are due, as far as there are so many of a kind. */
   take(limit: number): string[] {
-    const keys: string[] = [];
-    for (const key of this.#ready) {
-      if (keys.length >= limit) break;
-      keys.push(key);
-      this.#ready.delete(key);
-    }
-    return keys;
+    const others = Math.min(this.#ready.size, Math.floor(limit / 2));
+    const due = taken(this.#due, limit - others);
+    return due.concat(taken(this.#ready, limit - due.length));
   }
 
   /** Moves the keys whose delay is over to the ready ones. */
@@ -89,16 +92,29 @@ export class WorkQueue {
   }
 
   forget(key: string): void {
-    this.#ready.delete(key);
-    this.#delayed.delete(key);
+    this.#remove(key);
     this.#aside.delete(key);
     this.#failures.delete(key);
   }
 
   clear(): void {
+    this.#due.clear();
     this.#ready.clear();
     this.#delayed.clear();
     this.#aside.clear();
     this.#failures.clear();
   }
+
+  #remove(key: string): void {
+    this.#due.delete(key);
+    this.#ready.delete(key);
+    this.#delayed.delete(key);
+  }
+}
+
+/** Takes up to `limit` of the keys, the oldest first. */
+function taken(keys: Set<string>, limit: number): string[] {
+  const first = keys.values().take(limit).toArray();
+  for (const key of first) keys.delete(key);
+  return first;
 }

@@ -373,6 +373,32 @@ test("deletions that follow each other without a pause keep nobody from their ti
   expect(run?.createdAt).toBeLessThan(at("12:01:00.200"));
 });
 
+test("thousands of changed jobs of one account do not hold up what falls due meanwhile", async () => {
+  const w = world();
+  w.jobs.put(minutely("due"));
+  const theirs = Array.from({ length: 200 }, (_, n) => minutely(`theirs${n}`));
+  for (const job of theirs) w.jobs.put({ ...job, account: null });
+  start(w, { batchSize: 10 });
+  await w.time.advanceTo(at("12:00:40"));
+  const goOn = w.holdApply();
+  // Their namespace is bound to an account. The first batch is under way when the other account's job falls due.
+  for (const job of theirs) w.jobs.put(job);
+  await settle();
+  await w.time.advanceTo(at("12:01"));
+  w.ledger.batches.length = 0;
+  const batches: number[] = [];
+  const apply = w.ledger.apply.bind(w.ledger);
+  w.ledger.apply = (changes) => {
+    if (changes.some(({ job }) => job.uid === "due")) batches.push(w.ledger.batches.length);
+    return apply(changes);
+  };
+  goOn();
+  await settle();
+  await w.time.advanceTo(at("12:01:00.500"));
+  expect(batches).toEqual([0]);
+  expect(w.ledger.batches.length).toBeGreaterThanOrEqual(19);
+});
+
 test("nor does work that never ends keep deletions waiting", async () => {
   const w = world();
   for (const uid of ["gone0", "gone1"]) w.jobs.put(minutely(uid));

@@ -62,3 +62,19 @@ test("a key that is put aside waits until it is taken back, whatever happens to 
   keys.add("c");
   expect(keys.take(9)).toEqual(["c"]);
 });
+
+test("those that are due come first, and leave half of each batch to the others", () => {
+  const keys = queue();
+  for (const key of ["a", "b", "c", "d"]) keys.add(key);
+  for (const key of ["d", "1", "2", "3"]) keys.addDue(key);
+  // It is due already.
+  keys.add("1");
+  expect([keys.depth, keys.due]).toEqual([7, 4]);
+  expect(keys.take(3)).toEqual(["d", "1", "a"]);
+  expect(keys.take(6)).toEqual(["2", "3", "b", "c"]);
+  for (const key of ["1", "2", "3"]) keys.addDue(key);
+  keys.putAside(["2"]);
+  keys.addDue("2");
+  keys.forget("3");
+  expect(keys.take(9)).toEqual(["1"]);
+});

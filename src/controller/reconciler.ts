@@ -1,6 +1,6 @@
 import { setImmediate as yieldToEvents } from "node:timers/promises";
 import type { Cursor } from "../domain/cursor.ts";
-import { decide, dependsOnUnfinished, type Decision } from "../domain/decide.ts";
+import { decide, dependsOnUnfinished, dropsRuns, type Decision } from "../domain/decide.ts";
 import { SECOND, type Instant } from "../domain/instant.ts";
 import { jobStatus } from "../domain/job-status.ts";
 import type { JobSpec } from "../domain/job.ts";
@@ -41,9 +41,15 @@ interface Plan extends Pick<Seen, "entry" | "job" | "spec" | "cursor"> {
   decision: Decision;
 }
 
+/** Jobs of one transaction that drops their runs: behind an open circuit each may have thousands. */
+const DROPPING_AT_ONCE = 20;
+/** Milliseconds after which such jobs are left to a later batch, so that what falls due meanwhile is not late. */
+const PATIENCE = 2_000;
+
 /**
- * Reconciles a batch of jobs: decides each, applies all decisions in one transaction, and enters the results into the
- * view, the heap and the queue. Throws when PostgreSQL fails; then nothing was entered.
+ * Reconciles a batch of jobs: decides each, applies the decisions, and enters the results into the view, the heap and
+ * the queue. Those that drop no runs, as where jobs are new or due, are applied in one transaction. Throws when
+ * PostgreSQL fails; of the transaction that failed, and those after it, nothing was entered.
  */
 export function createReconciler(deps: {
   ledger: Pick<RunLedger, "apply" | "cursors" | "unfinished">;
@@ -173,36 +179,51 @@ export function createReconciler(deps: {
     return [];
   }
 
+  async function carryOut(
+    plans: readonly Plan[],
+    now: Instant,
+    current: () => boolean,
+  ): Promise<void> {
+    const changes = plans
+      .filter(({ decision }) => decision.changed)
+      .map(({ job, spec, cursor, decision }) => ({
+        job,
+        spec,
+        from: cursor,
+        to: decision.to,
+        create: decision.create,
+        replace: decision.replace,
+        missed: decision.missed,
+      }));
+    const conflicts = new Set(await apply(changes));
+    if (!current()) return;
+
+    const lost: Plan[] = [];
+    for (const each of plans) {
+      const { uid } = each.entry.job;
+      // Deleted while the transaction ran: it has left the view, and `RunLedger.cancelSome` follows.
+      if (view.entries.get(uid) !== each.entry) continue;
+      if (conflicts.has(uid)) lost.push(each);
+      else accept(each, now);
+    }
+    if (lost.length > 0) await readAgain(lost, current);
+  }
+
   return {
     async reconcile(uids, current) {
       const started = monotonic();
       const now = clock.now();
       const planned = await planAll(uids, now);
       if (!current()) return;
-      const plans = withSpecs(planned);
-      const changes = plans
-        .filter(({ decision }) => decision.changed)
-        .map(({ job, spec, cursor, decision }) => ({
-          job,
-          spec,
-          from: cursor,
-          to: decision.to,
-          create: decision.create,
-          replace: decision.replace,
-          missed: decision.missed,
-        }));
-      const conflicts = new Set(await apply(changes));
+      const { rest = [], dropping = [] } = Object.groupBy(withSpecs(planned), (each) =>
+        dropsAny(each) ? "dropping" : "rest",
+      );
+      await carryOut(rest, now, current);
+      const left = accountsInTurn(dropping);
+      while (left.length > 0 && current() && monotonic() - started < PATIENCE)
+        await carryOut(left.splice(0, DROPPING_AT_ONCE), now, current);
       if (!current()) return;
-
-      const lost: Plan[] = [];
-      for (const each of plans) {
-        const { uid } = each.entry.job;
-        // Deleted while the transaction ran: it has left the view, and `RunLedger.cancel` follows.
-        if (view.entries.get(uid) !== each.entry) continue;
-        if (conflicts.has(uid)) lost.push(each);
-        else accept(each, now);
-      }
-      if (lost.length > 0) await readAgain(lost, current);
+      for (const { job } of left) queue.add(job.uid);
       metrics.reconcileDuration.observe((monotonic() - started) / SECOND);
     },
   };
@@ -221,6 +242,24 @@ function storable(decision: Decision, { spec, cursor }: Seen): Decision {
   if (spec !== undefined || cursor === undefined || !sameRevision(cursor, decision.to))
     return decision;
   return { ...decision, to: { ...decision.to, revision: cursor.revision } };
+}
+
+/** Whether applying the plan may drop runs that wait. */
+function dropsAny({ cursor, decision: { changed, to } }: Plan): boolean {
+  return changed && cursor !== undefined && (dropsRuns(cursor, to) || to.account === null);
+}
+
+/** One of each account, then the second of each, and so on: thousands of one account do not hold up the others. */
+function accountsInTurn(plans: readonly Plan[]): Plan[] {
+  const counts = new Map<string | null, number>();
+  return plans
+    .map((each) => {
+      const turn = counts.get(each.job.account) ?? 0;
+      counts.set(each.job.account, turn + 1);
+      return { each, turn };
+    })
+    .sort((a, b) => a.turn - b.turn)
+    .map(({ each }) => each);
 }
 
 /** Field by field: of an object that begins with a spread, V8 keeps the further fields in a second one. */

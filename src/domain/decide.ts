@@ -306,7 +306,7 @@ function restingPosition({ timing, cursor, gate, now }: Input): Instant {
 }
 
 /** Whether applying the decision makes the ledger drop unstarted runs; those that a halt left in the queue too. */
-function dropsRuns(cursor: Cursor, gate: Gate): boolean {
+export function dropsRuns(cursor: Cursor, gate: Gate): boolean {
   if (!sameRevision(cursor, gate)) return true;
   return !gate.startable && (cursor.startable || cursor.haltedAt !== null);
 }

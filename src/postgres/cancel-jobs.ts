@@ -19,7 +19,10 @@ export function createJobCancellation({ pool }: { pool: Pool }) {
 
   return async (jobs: readonly GoneJob[], account?: string): Promise<void> => {
     if (jobs.length === 0) return;
-    if (account === undefined) return cancelJobs(pool, jobs);
+    if (account === undefined) {
+      await cancelJobs(pool, jobs);
+      return;
+    }
     const group = byAccount.get(account) ?? {
       callers: 0,
       cancels: createGroupCommit<readonly GoneJob[], void>({
@@ -40,10 +43,24 @@ export function createJobCancellation({ pool }: { pool: Pool }) {
   };
 }
 
-async function cancelJobs(pool: Pool, jobs: readonly GoneJob[]): Promise<void> {
+/** `RunLedger.cancelSome`. */
+export function cancelSomeRuns(pool: Pool, jobUids: readonly string[]): Promise<boolean> {
+  return cancelJobs(
+    pool,
+    jobUids.map((uid) => ({ uid })),
+    { some: true },
+  );
+}
+
+/** False: as `dropAll` says. */
+async function cancelJobs(
+  pool: Pool,
+  jobs: readonly GoneJob[],
+  options?: { some: boolean },
+): Promise<boolean> {
   const byUid = new Map(jobs.map((job) => [job.uid, job]));
   const gone = [...byUid.values()].sort((a, b) => (a.uid < b.uid ? -1 : 1));
-  await transaction(pool, async (client) => {
+  return transaction(pool, async (client) => {
     // A job that was deleted before a leader decided on it gets a cursor too: a leader that still has the job in memory
     // would otherwise find none and create its runs.
     await client.query(
@@ -71,10 +88,11 @@ async function cancelJobs(pool: Pool, jobs: readonly GoneJob[]): Promise<void> {
         gone.map(dueAt),
       ],
     );
-    await dropAll(
+    return dropAll(
       client,
       gone.map(({ uid }) => uid),
       "deleted",
+      options,
     );
   });
 }

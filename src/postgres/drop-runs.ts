@@ -37,26 +37,36 @@ export interface Drop {
  * has not the time: the others move when they are to be started.
  */
 export const MOVED_AT_ONCE = 2_000;
-/** Manual runs of jobs that are over, dropped by one statement. */
+/** Runs that one statement drops: behind an open circuit a job may have thousands of scheduled ones, a million others. */
 export const DROPPED_AT_ONCE = 50_000;
 
 /** Jobs at a time. While a circuit is open, each may have thousands of runs: a statement has not the time for many. */
 const AT_A_TIME = 20;
 
-/** Drops all unstarted runs of jobs that are over, as `dropUnstarted` does. */
+/**
+ * Drops all unstarted runs of jobs that are over, as `dropUnstarted` does. `some`: stops after so many runs as a
+ * statement drops; false: there may be more.
+ */
 export async function dropAll(
   client: Queryable,
   jobUids: readonly string[],
   reason: "deleted" | "account_deleted",
-): Promise<void> {
+  { some } = { some: false },
+): Promise<boolean> {
   const nothing = { generation: 0, destination: "", decidedUpTo: null, allDue: false, again: [] };
-  for (let first = 0; first < jobUids.length; first += AT_A_TIME)
-    await dropUnstarted(
-      client,
-      jobUids
-        .slice(first, first + AT_A_TIME)
-        .map((jobUid) => ({ jobUid, scope: "all", reason, ...nothing })),
-    );
+  let dropped = 0;
+  for (let first = 0; first < jobUids.length; first += AT_A_TIME) {
+    const drops = jobUids
+      .slice(first, first + AT_A_TIME)
+      .map((jobUid) => ({ jobUid, scope: "all" as const, reason, ...nothing }));
+    for (let more = true; more;) {
+      if (some && dropped >= DROPPED_AT_ONCE) return false;
+      const { doomed } = await dropSome(client, drops);
+      dropped += doomed;
+      more = doomed >= DROPPED_AT_ONCE;
+    }
+  }
+  return true;
 }
 
 /**
@@ -69,49 +79,51 @@ export async function dropAll(
  */
 export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<Dropped> {
   const all: Dropped = { settled: [], moved: [] };
-  for (let left = drops; left.length > 0;) {
-    const { settled, moved, more } = await dropSome(client, left);
+  if (drops.length === 0) return all;
+  for (let more = true; more;) {
+    const { settled, moved, doomed } = await dropSome(client, drops);
     all.settled.push(...settled);
     all.moved.push(...moved);
-    left = more ? left.filter(({ scope }) => scope === "all") : [];
+    more = doomed >= DROPPED_AT_ONCE;
   }
   return all;
 }
 
-/** `more`: there may be more runs of jobs that are over. */
+/** `doomed`: how many runs it found to be dropped; there may be more than `DROPPED_AT_ONCE`. */
 async function dropSome(
   client: Queryable,
   drops: readonly Drop[],
-): Promise<Dropped & { more: boolean }> {
+): Promise<Dropped & { doomed: number }> {
   const { rows } = await client.query<{
     job_uid: string | null;
     moved: Instant | null;
-    more: boolean;
+    doomed: number;
   }>(
     `with input as materialized (
        select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[],
                             $6::timestamptz[], $7::boolean[], $8::text[])
          as i(job_uid, generation, destination, scope, reason, decided_up_to, all_due, again)
      ), theirs as materialized (
-       select r.id, i.* from input i cross join lateral (
-         select id from runs
-          where ${byKey("job_uid", "i.job_uid")} and trigger = 'schedule' and started_at is null
-         union all
-         (select id from runs
-           where ${byKey("job_uid", "i.job_uid")} and trigger = 'manual' and started_at is null
-             and i.scope <> 'all' and generation <> i.generation
-           limit ${MOVED_AT_ONCE})
-       ) r
-       union all
-       (select r.id, i.* from input i cross join lateral (
+       (select r.id, i.*, true as doomed from input i cross join lateral (
+          select id from runs
+           where ${byKey("job_uid", "i.job_uid")} and trigger = 'schedule' and started_at is null
+             and (i.scope <> 'others' or generation <> i.generation)
+          union all
           select id from runs
            where ${byKey("job_uid", "i.job_uid")} and trigger = 'manual' and started_at is null
-        ) r where i.scope = 'all' limit ${DROPPED_AT_ONCE})
+             and i.scope = 'all'
+        ) r limit ${DROPPED_AT_ONCE})
+       union all
+       select r.id, i.*, false from input i cross join lateral (
+         select id from runs
+          where ${byKey("job_uid", "i.job_uid")} and trigger = 'manual' and started_at is null
+            and i.scope <> 'all' and generation <> i.generation
+          limit ${MOVED_AT_ONCE}
+       ) r
      ), affected as materialized (
-       select t.*,
-              t.scope = 'all'
-              or (r.trigger = 'schedule' and (t.scope = 'scheduled' or r.generation <> t.generation))
-              or (r.trigger = 'manual' and r.attempts > 0 and r.generation <> t.generation) as doomed
+       select t.id, t.job_uid, t.generation, t.destination, t.reason, t.decided_up_to, t.all_due, t.again,
+              -- An attempted one, whose tries must all send the same, does not move.
+              t.doomed or (r.attempts > 0 and r.generation <> t.generation) as doomed
          from runs r join theirs t on ${byKey("r.id", "t.id")}
         where r.started_at is null order by t.id for update of r
      ), moved as (
@@ -141,11 +153,11 @@ async function dropSome(
           and id not in (select id from ended where once = 'armed')
         group by account, job_id, job_uid, reason
      )
-     select job_uid, null as moved, false as more from ended
+     select job_uid, null as moved, 0 as doomed from ended
      union all
-     select null, not_before, false from moved
+     select null, not_before, 0 from moved
      union all
-     select null, null, true from theirs where scope = 'all' having count(*) >= ${DROPPED_AT_ONCE}`,
+     select null, null, count(*) from theirs where doomed`,
     [
       drops.map((drop) => drop.jobUid),
       drops.map((drop) => drop.generation),
@@ -160,7 +172,7 @@ async function dropSome(
   return {
     settled: rows.flatMap((row) => row.job_uid ?? []),
     moved: rows.flatMap((row) => row.moved ?? []),
-    more: rows.some((row) => row.more),
+    doomed: rows.reduce((sum, row) => sum + row.doomed, 0),
   };
 }
 

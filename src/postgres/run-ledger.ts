@@ -4,7 +4,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";
 import type { RunTrigger, UnfinishedRun } from "../domain/run.ts";
 import { applyChanges } from "./apply-changes.ts";
-import { createJobCancellation } from "./cancel-jobs.ts";
+import { cancelSomeRuns, createJobCancellation } from "./cancel-jobs.ts";
 import { liftHalt } from "./lift-halt.ts";
 import { heldLocks } from "./held-locks.ts";
 import { lockedJobs } from "./locked-runs.ts";
@@ -55,6 +55,8 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
     },
 
     cancel: createJobCancellation({ pool }),
+
+    cancelSome: (jobUids) => cancelSomeRuns(pool, jobUids),
 
     runNow: async (job, key) => {
       if (job.account === null) return false;

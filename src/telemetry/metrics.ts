@@ -193,7 +193,7 @@ export function createMetrics(options: {
     ),
     reconcileDuration: histogram(
       "reconcile_duration_seconds",
-      "Duration of one batch of scheduling decisions and its transaction.",
+      "Duration of one batch of scheduling decisions and its transactions.",
       WORK_SECONDS,
     ),
     reconcileQueueDepth: gauge("reconcile_queue_depth", "Jobs waiting to be reconciled."),

@@ -56,7 +56,7 @@ export interface RunLedger {
    * Manual runs are never dropped for suspension.
    *
    * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says. Throws LockHeld,
-   * as `cancel` does, after waiting in vain for a lock on one of the jobs' cursors or runs.
+   * as `cancelSome` does, after waiting in vain for a lock on one of the jobs' cursors or runs.
    */
   apply(changes: readonly LedgerChange[]): Promise<{ conflicts: string[]; created: number }>;
   /**
@@ -74,6 +74,11 @@ export interface RunLedger {
    * yet leaves a trace of what is known of it, with the time of a one-time job that was due.
    */
   cancel(jobs: readonly GoneJob[], account?: string): Promise<void>;
+  /**
+   * The same for the leader, which has other work: cancels only some of the runs when there are very many. False: there
+   * may be more. None of them starts, since the jobs are marked.
+   */
+  cancelSome(jobUids: readonly string[]): Promise<boolean>;
   /**
    * Creates a run that REST asks for; the same key creates no second one. False: the cursor is missing, deleted, or
    * not yet at the job's generation and account.

@@ -388,7 +388,7 @@ describe("while somebody holds rows of a job in PostgreSQL", () => {
       ledger: {
         ...ledger,
         apply: (changes: Parameters<typeof ledger.apply>[0]) => counting(ledger.apply(changes)),
-        cancel: (gone: Parameters<typeof ledger.cancel>[0]) => counting(ledger.cancel(gone)),
+        cancelSome: (gone: readonly string[]) => counting(ledger.cancelSome(gone)),
       },
       waits: () => waits,
     };

@@ -35,14 +35,18 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-/** Manual runs of the job, as many, that wait to be claimed. */
-async function waiting(of: Job, count: number): Promise<void> {
+/** Runs of the job, as many, that wait to be claimed. */
+async function waiting(
+  of: Job,
+  count: number,
+  trigger: "manual" | "schedule" = "manual",
+): Promise<void> {
   const destination = destinationKey(of.account ?? "", of.spec.target);
   await fixture.pool.query(
     `insert into runs
        (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
-     select $1::uuid, $2::uuid, $3, 1, 'manual', key, now(), now(), $4 from generate_series(1, $5::int) as key`,
-    [of.uid, of.account, of.id, destination, count],
+     select $1::uuid, $2::uuid, $3, 1, $6, key, now(), now(), $4 from generate_series(1, $5::int) as key`,
+    [of.uid, of.account, of.id, destination, count, trigger],
   );
 }
 
@@ -656,15 +660,48 @@ describe("cancel, orphans, runNow", () => {
     await fixture.queue.close([success(run)]);
   });
 
-  test("of many manual runs some are dropped by each statement, until none is left", async () => {
-    const of = job();
-    await fixture.ledger.apply([change(of)]);
+  test.each([
+    { of: "manual", by: "a deletion" },
+    { of: "schedule", by: "a deletion" },
+    { of: "schedule", by: "a pause" },
+  ] as const)(
+    "of many runs ($of) some are dropped by each statement of $by, until none is left",
+    async ({ of: trigger, by }) => {
+      const of = job();
+      await fixture.ledger.apply([change(of)]);
+      await waiting(of, DROPPED_AT_ONCE + 1, trigger);
+      const from = await cursorOf(fixture.ledger, of);
+      if (by === "a deletion") await fixture.ledger.cancel([of]);
+      else await fixture.ledger.apply([change(of, { from, to: { startable: false } })]);
+      expect(await fixture.runsOf(of)).toEqual([]);
+      // One for each statement.
+      const counts = (await fixture.missedOf(of)).map(({ count }) => count);
+      expect(counts.toSorted((a, b) => a - b)).toEqual([1, DROPPED_AT_ONCE]);
+    },
+  );
+
+  test("the leader, which has other work, cancels some of many runs at a time", async () => {
+    const [of, another] = [job(), job()];
+    await fixture.ledger.apply([change(of), change(another)]);
     await waiting(of, DROPPED_AT_ONCE + 1);
-    await fixture.ledger.cancel([of]);
-    expect(await fixture.runsOf(of)).toEqual([]);
-    // One for each statement.
-    const counts = (await fixture.missedOf(of)).map(({ count }) => count);
-    expect(counts.toSorted((a, b) => a - b)).toEqual([1, DROPPED_AT_ONCE]);
+    const uids = [of.uid, another.uid];
+    expect(await fixture.ledger.cancelSome(uids)).toBe(false);
+    const [left, ...more] = await fixture.runsOf(of);
+    expect(more).toEqual([]);
+    // What is left does not start.
+    const [run] = await fixture.queue.claim({
+      worker: "w",
+      limit: 2,
+      until: Date.now(),
+      leaseMs: 9_000,
+    });
+    expect(run?.id).toBe(left?.id);
+    expect(await fixture.queue.start(run ? [run] : [])).toEqual(new Set());
+    expect(await fixture.ledger.cancelSome(uids)).toBe(true);
+    expect(await fixture.ledger.cancelSome(uids)).toBe(true);
+    expect((await fixture.missedOf(of)).reduce((sum, { count }) => sum + count, 0)).toBe(
+      DROPPED_AT_ONCE + 1,
+    );
   });
 
   test("start and cancel at once: either it started first, or it never starts", async () => {

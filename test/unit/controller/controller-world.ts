@@ -232,13 +232,17 @@ export class MemoryLedger implements RunLedger {
       .filter((cursor) => !cursor.deleted && !known.has(cursor.jobUid))
       .map((cursor) => cursor.jobUid);
   }
-  async cancel(jobs: readonly GoneJob[]) {
+  async cancelSome(uids: readonly string[]): Promise<boolean> {
     this.#answer();
-    for (const { uid } of jobs) {
+    for (const uid of uids) {
       this.cancelled.push(uid);
       const cursor = this.stored.get(uid);
       if (cursor) this.stored.set(uid, { ...cursor, deleted: true, version: cursor.version + 1 });
     }
+    return true;
+  }
+  async cancel(jobs: readonly GoneJob[]): Promise<void> {
+    await this.cancelSome(jobs.map(({ uid }) => uid));
   }
   undeleted(): Promise<string[]> {
     return Promise.resolve([]);

@@ -356,13 +356,14 @@ test("deletions that follow each other without a pause keep nobody from their ti
   w.jobs.put(minutely("a"));
   for (let n = 0; n < 100; n += 1) w.jobs.put(minutely(`gone${n}`));
   let deleted = 0;
-  const cancel = w.ledger.cancel.bind(w.ledger);
-  w.ledger.cancel = async (gone) => {
-    await cancel(gone);
-    if (w.time.now() > at("12:01:02")) return;
+  const cancelSome = w.ledger.cancelSome.bind(w.ledger);
+  w.ledger.cancelSome = async (gone) => {
+    const all = await cancelSome(gone);
+    if (w.time.now() > at("12:01:02")) return all;
     // The next deletion comes while PostgreSQL cancels the last.
     w.jobs.remove(`gone${(deleted += 1)}`);
     await new Promise<void>((resolve) => w.time.after(50, resolve));
+    return all;
   };
   start(w);
   await w.time.advanceTo(at("12:00:59"));
@@ -414,16 +415,69 @@ test("nor does work that never ends keep deletions waiting", async () => {
     return apply(changes);
   };
   const cancelledAt: number[] = [];
-  const cancel = w.ledger.cancel.bind(w.ledger);
-  w.ledger.cancel = async (gone) => {
-    await cancel(gone);
+  const cancelSome = w.ledger.cancelSome.bind(w.ledger);
+  w.ledger.cancelSome = async (gone) => {
     cancelledAt.push(more);
+    w.jobs.remove("gone1");
+    return cancelSome(gone);
   };
   for (let n = 0; n < 5; n += 1) another();
-  for (const uid of ["gone0", "gone1"]) w.jobs.remove(uid);
+  w.jobs.remove("gone0");
   await settle();
   expect(cancelledAt).toHaveLength(2);
   expect(cancelledAt[1]).toBeLessThan(20);
+});
+
+test("jobs whose runs are dropped are changed some at a time, the accounts in turn, and what falls due is not late", async () => {
+  const w = world();
+  w.jobs.put(minutely("due"));
+  const theirs = Array.from({ length: 200 }, (_, n) => minutely(`theirs${n}`));
+  const another = minutely("another", { account: "account-2" });
+  for (const job of [...theirs, another]) w.jobs.put(job);
+  start(w);
+  await w.time.advanceTo(at("12:00:50"));
+  const apply = w.ledger.apply.bind(w.ledger);
+  const paused: string[][] = [];
+  w.ledger.apply = async (changes) => {
+    const those = changes.filter(({ to }) => !to.startable).map(({ job }) => job.uid);
+    if (those.length > 0) {
+      paused.push(those);
+      // Each of these transactions takes a second.
+      await new Promise<void>((resolve) => w.time.after(1_000, resolve));
+    }
+    return apply(changes);
+  };
+  for (const job of [...theirs, another])
+    w.jobs.put({ ...job, generation: 2, spec: { ...job.spec, suspend: true } });
+  await w.time.advanceTo(at("12:01:30"));
+  expect(paused.flat().toSorted()).toEqual([...theirs, another].map(({ uid }) => uid).toSorted());
+  expect(Math.max(...paused.map((those) => those.length))).toBe(20);
+  expect(paused.slice(0, 2).flat()).toContain("another");
+  const [run] = w.ledger.runs.filter(({ uid }) => uid === "due");
+  expect(run?.createdAt).toBeLessThanOrEqual(at("12:01:03"));
+});
+
+test("a deleted job with very many runs is cancelled in turns with what falls due", async () => {
+  const w = world();
+  for (const uid of ["a", "gone"]) w.jobs.put(minutely(uid));
+  let turns = 0;
+  const runsBefore: number[] = [];
+  const cancelSome = w.ledger.cancelSome.bind(w.ledger);
+  w.ledger.cancelSome = async (gone) => {
+    // Each turn takes a second.
+    await new Promise<void>((resolve) => w.time.after(1_000, resolve));
+    runsBefore.push(keys(w).length);
+    turns += 1;
+    return (await cancelSome(gone)) && turns === 20;
+  };
+  start(w);
+  await w.time.advanceTo(at("12:00:50"));
+  w.jobs.remove("gone");
+  await w.time.advanceTo(at("12:02"));
+  expect(turns).toBe(20);
+  const [run] = w.ledger.runs.filter(({ uid }) => uid === "a");
+  expect(run?.createdAt).toBeLessThanOrEqual(at("12:01:01"));
+  expect(runsBefore.at(-1)).toBe(1);
 });
 
 test("while PostgreSQL is away, deletions that wait ask for it ever more rarely", async () => {
@@ -431,11 +485,11 @@ test("while PostgreSQL is away, deletions that wait ask for it ever more rarely"
   w.jobs.put(minutely("a"));
   w.jobs.put(minutely("b"));
   let asked = 0;
-  const cancel = w.ledger.cancel.bind(w.ledger);
-  w.ledger.cancel = async (gone) => {
+  const cancelSome = w.ledger.cancelSome.bind(w.ledger);
+  w.ledger.cancelSome = async (gone) => {
     asked += 1;
     if (w.time.now() < at("12:00:55")) throw new DependencyUnavailable("postgres");
-    await cancel(gone);
+    return cancelSome(gone);
   };
   start(w);
   await w.time.advanceTo(at("12:00:31"));
@@ -452,10 +506,10 @@ test.each([
 ])("deletions that wait by the ten thousand: $who", async ({ leading, cancelled }) => {
   const w = world();
   const batches: number[] = [];
-  const cancel = w.ledger.cancel.bind(w.ledger);
-  w.ledger.cancel = async (gone) => {
-    await cancel(gone);
+  const cancelSome = w.ledger.cancelSome.bind(w.ledger);
+  w.ledger.cancelSome = async (gone) => {
     batches.push(gone.length);
+    return cancelSome(gone);
   };
   const { leadership } = start(w, { leadership: new SwitchableLeadership(leading) });
   await w.time.advanceTo(at("12:00:31"));

@@ -8,6 +8,7 @@ import { isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { microTime } from "./lease.ts";
 import { API_VERSION, KIND } from "./scheduled-job.ts";
+import { pause } from "../waiting/pause.ts";
 import { createTokenBucket, type TokenBucket } from "../waiting/token-bucket.ts";
 
 export interface NewEvent {
@@ -56,6 +57,11 @@ const BURST = 10;
 const PER_SECOND = 1 / 60;
 const MAX_OBJECTS = 10_000;
 const MAX_WAITING = 1_000;
+/**
+ * For all together, in the long run; as many as may wait are written at once. The API server keeps Events for an hour:
+ * when a large installation's jobs fail for longer, as many as it takes would fill etcd, and with it stop the cluster.
+ */
+const WRITES_PER_SECOND = 20;
 /** For the end of a process: one call to an API server that does not answer may take longer than there is time. */
 const LAST_WRITES_MS = 2_000;
 /** The API server's limit, although its message speaks of characters. */
@@ -78,13 +84,20 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   /** Timers until held back repetitions are written. Beyond `MAX_WAITING` they are written with the next repetition. */
   const heldBack = new Map<Series, Timer>();
   const buckets = new LRUCache<string, TokenBucket>({ max: MAX_OBJECTS });
+  const allWrites = createTokenBucket({
+    perSecond: WRITES_PER_SECOND,
+    burst: MAX_WAITING,
+    monotonic,
+  });
   /** Writes by namespace, in the order of their turns. */
   const waiting = new Map<string, (() => Promise<void>)[]>();
   /** The writes that wait, and the one under way. */
   let unwritten = 0;
   let pumping: Promise<void> = Promise.resolve();
+  /** Aborts when the process ends: the writes that wait are written without a pause. */
+  const hurry = new AbortController();
+  /** Aborts when there is no more time for them. */
   const ending = new AbortController();
-  let ended = false;
 
   /**
    * When too many wait, the namespace with the most writes loses one in favour of a namespace that has at least two
@@ -109,6 +122,8 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   /** One write at a time, the namespaces in turn: events are the least important work of the API server. */
   async function pump(): Promise<void> {
     for (const [namespace, theirs] of waiting) {
+      while (!hurry.signal.aborted && !allWrites.take())
+        await pause(1_000 / WRITES_PER_SECOND, timers, hurry.signal);
       const write = theirs.shift();
       waiting.delete(namespace);
       if (theirs.length > 0) waiting.set(namespace, theirs);
@@ -183,7 +198,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
   }
 
   function holdBack(event: NewEvent, known: Series, forMs: number): void {
-    if (ended || heldBack.has(known) || heldBack.size >= MAX_WAITING) return;
+    if (hurry.signal.aborted || heldBack.has(known) || heldBack.size >= MAX_WAITING) return;
     heldBack.set(
       known,
       timers.after(forMs, () => writeRepeated(event, known)),
@@ -230,7 +245,7 @@ export function createEventRecorder(dependencies: EventRecorderDependencies): Ev
     dropHeldBack,
     settled: () => pumping,
     async close() {
-      ended = true;
+      hurry.abort();
       dropHeldBack();
       const lastWrites = timers.after(LAST_WRITES_MS, () => ending.abort());
       await pumping;

@@ -116,19 +116,18 @@ test("nothing is held back for longer than this process leads, nor once it ends;
 test("of more than a thousand that repeat, the others wait for their next repetition", async () => {
   const { calls, events, time, verbs } = world();
   const tellAll = async () => {
-    for (let n = 0; n < 1_500; n += 1) {
+    for (let n = 0; n < 1_100; n += 1) {
       events.record({ ...FAILED, uid: `uid-${n}` });
-      if (n % 500 === 0) await events.settled();
+      if (n === 500) await events.settled();
     }
-    await events.settled();
+    // For the last hundred, which are more than are written at once.
+    await time.advanceTo(time.now() + 5_000);
   };
   await tellAll();
   await tellAll();
-  await time.advanceTo(time.now() + 60_000);
-  await events.settled();
+  await time.advanceTo(time.now() + 120_000);
   expect(verbs().filter((verb) => verb === "patch")).toHaveLength(1_000);
   await tellAll();
-  await events.settled();
   expect(calls.at(-1)?.body).toMatchObject({ series: { count: 3 } });
 });
 
@@ -179,6 +178,23 @@ test("while the API server is silent a thousand wait, and one that fails keeps n
   expect([await counted("error"), await counted("written")]).toEqual([1, 999]);
 });
 
+test("however many jobs fail, the API server has a thousand Events at once to keep, and twenty a second", async () => {
+  const { calls, events, time, counted } = world();
+  for (let second = 0; second < 20; second += 1) {
+    // Each job fails too rarely for a series.
+    for (let n = 0; n < 500; n += 1) events.record({ ...FAILED, uid: `uid-${second}-${n}` });
+    await time.advanceTo(time.now() + 1_000);
+  }
+  expect(calls.length).toBeGreaterThanOrEqual(1_390);
+  expect(calls.length).toBeLessThanOrEqual(1_400);
+  // The others wait, or are told to nobody.
+  expect(await counted("dropped")).toBeGreaterThanOrEqual(10_000 - 1_000 - calls.length);
+  const closing = events.close();
+  await time.advanceTo(time.now() + 2_000);
+  await closing;
+  expect(calls.length).toBeGreaterThan(2_300);
+});
+
 test("a namespace that has too much to tell leaves the others theirs, and their turn", async () => {
   const { calls, events, server, tell, counted } = world();
   const first = Promise.withResolvers<void>();
@@ -195,7 +211,7 @@ test("a namespace that has too much to tell leaves the others theirs, and their 
   const namespaces = calls.map(({ path }) => path.split("/").at(-2));
   expect(namespaces.slice(0, 5)).toEqual(["noisy", "noisy", "quiet", "noisy", "quiet"]);
   expect([await counted("dropped"), await counted("written")]).toEqual([202, 1_000]);
-  await tell({ ...FAILED, namespace: "late", uid: "late" });
+  await tell({ ...FAILED, namespace: "late", uid: "late" }, 60);
   expect(calls.at(-1)?.path).toContain("/late/");
 });
 
@@ -209,7 +225,7 @@ test("where each namespace waits with one, another one's first makes none of the
   first.resolve();
   await events.settled();
   expect([await counted("dropped"), await counted("written")]).toEqual([3, 1_000]);
-  await tell({ ...FAILED, namespace: "late", uid: "late" });
+  await tell({ ...FAILED, namespace: "late", uid: "late" }, 60);
   expect(calls.at(-1)?.path).toContain("/late/");
 });
 

@@ -8,6 +8,7 @@ import { alreadyAttempted, keepStarted, ofFireTime, settleAlreadyRun } from "./a
 import { byKey } from "./by-key.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
 import { notifyJobs } from "./job-notifications.ts";
+import { SPECS_AT_A_TIME } from "./job-row.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { withContentErrors } from "./content-errors.ts";
@@ -130,9 +131,6 @@ async function storeRevisions(client: Queryable, changes: readonly LedgerChange[
       [some.map(({ job }) => job.uid), some.map(({ to }) => to.generation), `[${texts.join(",")}]`],
     );
 }
-
-/** Characters of the specs in one statement: the jobs of a batch may have 256 KiB each. */
-const SPECS_AT_A_TIME = 4 << 20;
 
 function* bySize(
   changes: readonly LedgerChange[],

@@ -1,6 +1,9 @@
 import type { Instant } from "../domain/instant.ts";
 import type { Job, JobSpec } from "../domain/job.ts";
 
+/** Characters of the specs in one statement that writes many: a spec may have 256 KiB, or twice that with its escapes. */
+export const SPECS_AT_A_TIME = 4 << 20;
+
 export interface JobRow {
   uid: string;
   account: string;

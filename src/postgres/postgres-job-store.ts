@@ -11,7 +11,7 @@ import {
 import { createGroupCommit } from "../waiting/group-commit.ts";
 import { POSITION, positionOf, positionText, type PositionRow } from "./job-position.ts";
 import { watchJobs } from "./job-watch.ts";
-import { jobOf, type JobRow } from "./job-row.ts";
+import { jobOf, SPECS_AT_A_TIME, type JobRow } from "./job-row.ts";
 import { createJobNotifier } from "./job-notifications.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
@@ -38,6 +38,8 @@ export function createPostgresJobStore(options: {
   const notifier = createJobNotifier({ database: pool });
   const creations = createGroupCommit<NewJob, CreatedRow | undefined>({
     commit: (jobs) => insertJobs(pool, jobs),
+    maxSize: SPECS_AT_A_TIME,
+    sizeOf: ({ spec }) => spec.length,
     isRowFault,
   });
 

@@ -21,12 +21,17 @@ export function createGroupCommit<Row, Result>({
   commit,
   pace,
   maxRows = 1_000,
+  maxSize = Infinity,
+  sizeOf = () => 0,
   isRowFault = () => false,
 }: {
   /** Writes all rows in one transaction; one result a row, in the same order. */
   commit: (rows: readonly Row[]) => Promise<readonly Result[]>;
   pace?: Pace | undefined;
   maxRows?: number;
+  /** A group ends with the row that makes its rows, by `sizeOf`, as large as this. */
+  maxSize?: number;
+  sizeOf?: (row: Row) => number;
   /**
    * True for an error that a row itself causes and that leaves nothing written: the rows are then
    * committed one by one, so that one bad row fails alone.
@@ -54,10 +59,17 @@ export function createGroupCommit<Row, Result>({
     }
   }
 
+  function nextGroup(): readonly Waiting<Row, Result>[] {
+    const first = waiting.slice(0, maxRows);
+    let size = 0;
+    const last = first.findIndex(({ row }) => (size += sizeOf(row)) >= maxSize);
+    return last === -1 ? first : first.slice(0, last + 1);
+  }
+
   async function drain(): Promise<void> {
     while (waiting.length > 0) {
-      const group = waiting.slice(0, maxRows);
-      waiting = waiting.slice(maxRows);
+      const group = nextGroup();
+      waiting = waiting.slice(group.length);
       const untilNext = pace && beginStatement(pace);
       await commitGroup(group);
       if (waiting.length > 0) await untilNext?.();

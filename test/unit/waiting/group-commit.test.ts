@@ -44,6 +44,21 @@ describe("a group commit", () => {
     expect(sizes).toEqual([2, 2, 1, 1]);
   });
 
+  test("ends a group with the row that makes it large enough, and takes a larger one alone", async () => {
+    const groups: number[][] = [];
+    const group = createGroupCommit<number, number>({
+      maxRows: 3,
+      maxSize: 10,
+      sizeOf: (row) => row,
+      commit: async (rows) => {
+        groups.push([...rows]);
+        return rows;
+      },
+    });
+    await Promise.all([6, 3, 1, 40, 1, 1, 1, 9, 9].map((row) => group.submit(row)));
+    expect(groups).toEqual([[6, 3, 1], [40], [1, 1, 1], [9, 9]]);
+  });
+
   test("a commit that fails rejects its group and not the next", async () => {
     let commits = 0;
     const group = createGroupCommit<number, number>({

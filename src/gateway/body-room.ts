@@ -14,9 +14,12 @@ export interface BodyRoom {
   ): Promise<T>;
 }
 
-/** Bytes. Smaller bodies take no room: connections, and the mails that may wait, bound them well enough. */
-const SMALL = 65_536;
-/** Waiting requests of one account. A crowd of them is cheap to send, and must not get other accounts refused. */
+/** Bytes. Smaller bodies take no room: their connections and requests cost as much. */
+const SMALL = 8_192;
+/**
+ * Waiting requests of one account, or more if their bodies are no larger than its share: Node reads up to 64 KiB of
+ * each. A crowd of them is cheap to send, and must not get other accounts refused.
+ */
 const MOST_WAITING = 100;
 
 /**
@@ -78,7 +81,8 @@ export function createBodyRoom(options: { bytes: number; timers: Timers }): Body
 
   function enter(account: string, bytes: number): Promise<void> {
     const ahead = [...waiting].filter((other) => other.account === account);
-    if (ahead.length >= MOST_WAITING) return Promise.reject(tooMany());
+    const size = ahead.reduce((sum, other) => sum + other.bytes, bytes);
+    if (ahead.length >= MOST_WAITING && size > share) return Promise.reject(tooMany());
     return new Promise((resolve, reject) => {
       const patience = timers.after(QUEUE_TIMEOUT_MS, () => {
         waiting.delete(mine);

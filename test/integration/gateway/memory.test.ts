@@ -46,7 +46,8 @@ test("large bodies stay with their clients until mails before them are sent; nob
 });
 
 test.each([
-  { what: "small ones need no room", bodyBytes: 1, length: 60_000, atOnce: 8 },
+  { what: "small ones need no room", bodyBytes: 1, length: 5_000, atOnce: 8 },
+  { what: "those of some kilobytes wait for room", bodyBytes: 170_000, length: 20_000, atOnce: 4 },
   {
     what: "large ones keep room for what they have",
     bodyBytes: 850_000,

@@ -162,7 +162,7 @@ test("a request that fails leaves its room", async () => {
 test("small ones do not wait", async () => {
   const { enter, inside, waiting } = roomOf(8);
   await enter("a1", 24);
-  await enter("a2", 0.05);
+  await enter("a2", 0.007);
   expect(inside).toEqual(["a1", "a2"]);
   expect(waiting()).toBe(0);
 });
@@ -184,6 +184,16 @@ test("who waits too long is refused, and holds up nobody any longer", async () =
   expect(inside).toEqual([]);
   await enter("e1", 4);
   expect(inside).toEqual(["e1"]);
+});
+
+test("of smaller ones as many wait as have room in their account's share", async () => {
+  const { enter, inside, waiting, outcome } = roomOf(32);
+  for (let each = 1; each <= 300; each += 1) await enter(`a${each}`, 0.125);
+  expect(inside).toHaveLength(128);
+  expect(waiting()).toBe(128);
+  expect(await outcome("a300")).toBe("rate_limited 5");
+  await enter("b1", 16);
+  expect(inside).toContain("b1");
 });
 
 test("one account's crowd is refused, and nobody else", async () => {

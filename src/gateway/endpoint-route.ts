@@ -1,7 +1,9 @@
 import type { Router, RouterContext } from "@koa/router";
 import type { Static, TSchema } from "typebox";
+import type { AnswerRoom } from "./answer-room.ts";
 import type { BodyRoom } from "./body-room.ts";
 import { answerText, type ApiAnswer, type ApiRequest } from "./endpoint.ts";
+import { tooMuchAtOnce } from "./errors.ts";
 import { readIdempotencyKey } from "./idempotency.ts";
 import { queryObject } from "./query.ts";
 import type { BodyReader } from "./request-body.ts";
@@ -37,9 +39,10 @@ export function routeEndpoint<Request extends ApiRequest>(
     handler: (request: never) => Promise<ApiAnswer>;
     bodies: BodyReader;
     room: BodyRoom;
+    answers: AnswerRoom;
   },
 ): void {
-  const { path, endpoint, admit, handler, bodies, room } = route;
+  const { path, endpoint, admit, handler, bodies, room, answers } = route;
   const checkQuery = validator(endpoint.query, "query parameter");
   const checkBody = endpoint.body ? validator(endpoint.body) : undefined;
   router.register(path.replaceAll(/\{(\w+)\}/g, ":$1"), [endpoint.method], async (ctx) => {
@@ -69,9 +72,24 @@ export function routeEndpoint<Request extends ApiRequest>(
     };
     const bytes = checkBody ? await bodies.mostBytes(ctx) : 0;
     const answer = await room.within({ account: admitted.account, bytes }, answering);
+    const content = Buffer.isBuffer(answer.body) ? answer.body : answerText(answer);
+    if (typeof content === "string") holdUntilRead(ctx, admitted.account, content);
     ctx.status = answer.status;
     ctx.set({ ...answer.headers });
     ctx.type = "application/json";
-    ctx.body = answerText(answer);
+    ctx.body = content;
   });
+
+  function holdUntilRead(ctx: RouterContext, account: string, text: string): void {
+    // The client has gone away.
+    if (ctx.res.closed) return;
+    const leave = answers.take({ account, bytes: Buffer.byteLength(text) });
+    if (leave) ctx.res.once("close", leave);
+    else if (endpoint.method === "GET")
+      throw tooMuchAtOnce(
+        "too many answers have not been read: read them, and ask for fewer at a time",
+      );
+    // What was asked for is done: no answer is better than one that says otherwise.
+    else ctx.req.socket.destroy();
+  }
 }

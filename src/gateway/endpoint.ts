@@ -21,8 +21,8 @@ export interface ApiRequest<Body = unknown, Query = unknown> {
 
 export interface ApiAnswer {
   status: number;
-  /** A value for JSON.stringify, or JSON text that is written as it is. */
-  body: object | JsonText;
+  /** A value for JSON.stringify, or JSON text that is written as it is; as bytes if many answers share it. */
+  body: object | JsonText | Buffer;
   /** An array: the header is sent once for each member. */
   headers?: Readonly<Record<string, string | string[]>>;
 }

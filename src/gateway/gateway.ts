@@ -19,6 +19,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Readiness } from "../telemetry/readiness.ts";
 import { within } from "../waiting/within.ts";
+import { createAnswerRoom } from "./answer-room.ts";
 import { authenticate } from "./authenticate.ts";
 import type { TrustedProxies } from "./client-address.ts";
 import { dashboardPage } from "./dashboard-page.ts";
@@ -92,6 +93,9 @@ type Handlers = {
   [K in OperationId]: Handler<BodyOf<(typeof ENDPOINTS)[K]>, QueryOf<(typeof ENDPOINTS)[K]>>;
 };
 
+/** The room of answers for that of bodies: an answer is in memory once, a body several times over. */
+const ANSWERS_TO_BODIES = 4;
+
 /** The REST API over the domain's ports. Knows no database, mail or Kubernetes library. */
 export function createGateway(given: GatewayOptions): Gateway {
   const turns = createListTurns({ connections: given.databaseConnections, timers: given.timers });
@@ -129,6 +133,7 @@ export function createGateway(given: GatewayOptions): Gateway {
       memoryLimit: process.constrainedMemory(),
     });
   const room = createBodyRoom({ bytes, timers: options.timers });
+  const answers = createAnswerRoom({ bytes: ANSWERS_TO_BODIES * bytes });
   const readers = {
     normal: createBodyReader({ limitBytes: BODY_LIMITS.normal }),
     large: createBodyReader({ limitBytes: BODY_LIMITS.send }),
@@ -138,7 +143,15 @@ export function createGateway(given: GatewayOptions): Gateway {
     route(endpoint, handlers[id]);
   servePage(docsPage(openApi, options.limits));
   const inventory = createJobInventory({ ...options, ...options.dashboard });
-  routeDashboard(router, { ...options, ...options.dashboard, inventory, rest, report, room });
+  routeDashboard(router, {
+    ...options,
+    ...options.dashboard,
+    inventory,
+    rest,
+    report,
+    room,
+    answers,
+  });
   if (!options.dashboard.files) servePage(dashboardPage());
   router.get("/", (ctx) => {
     ctx.body = { service: "carillon", docs: "/docs", openapi: "/openapi.json" };
@@ -188,16 +201,19 @@ export function createGateway(given: GatewayOptions): Gateway {
       handler,
       bodies: endpoint.largeBody ? readers.large : readers.normal,
       room,
+      answers,
     });
   }
 
   function servePage(page: Page): void {
+    // Bytes, as in `serviceRoutes`.
+    const html = Buffer.from(page.html);
     for (const path of page.paths)
       router.get(path, (ctx) => {
         ctx.state.route = page.paths[0] ?? path;
         ctx.set("Content-Security-Policy", page.contentSecurityPolicy);
         ctx.type = "text/html";
-        ctx.body = page.html;
+        ctx.body = html;
       });
   }
 }

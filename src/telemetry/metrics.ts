@@ -94,7 +94,7 @@ export function createMetrics(options: {
     httpRequestsInFlight: gauge("http_requests_in_flight", "HTTP requests in progress."),
     rateLimited: counter(
       "http_rate_limited_total",
-      "Requests refused with 429 `rate_limited`: over the key's rate, or too many large requests, mails or lists at a time.",
+      "Requests refused with 429 `rate_limited`: over the key's rate, or too many large requests, mails, lists or unread answers at a time.",
     ),
 
     // Mail and passcodes.

@@ -2,6 +2,7 @@ import type { Router } from "@koa/router";
 import type Koa from "koa";
 import type { User } from "../../domain/account.ts";
 import { clientAddress, type TrustedProxies } from "../client-address.ts";
+import type { AnswerRoom } from "../answer-room.ts";
 import type { BodyRoom } from "../body-room.ts";
 import { routeEndpoint, type BodyOf, type QueryOf } from "../endpoint-route.ts";
 import { ApiError } from "../errors.ts";
@@ -47,6 +48,7 @@ type Parts = DashboardOptions &
   AccountRouteOptions & {
     /** For the bodies of users who are signed in; all other bodies are small. */
     room: BodyRoom;
+    answers: AnswerRoom;
     trustedProxies: TrustedProxies;
     rest: ReturnType<typeof jobRoutes> &
       ReturnType<typeof executionRoutes> &
@@ -138,6 +140,7 @@ export function routeDashboard(router: Router<GatewayState>, parts: Parts): void
       handler,
       bodies: access === "open" ? readers.open : readers.normal,
       room: parts.room,
+      answers: parts.answers,
     });
   }
 

@@ -1,9 +1,10 @@
 import type { Readiness } from "../../telemetry/readiness.ts";
-import { JsonText, type ApiAnswer } from "../endpoint.ts";
+import type { ApiAnswer } from "../endpoint.ts";
 
 export function serviceRoutes(options: { ready: Readiness; openApi: object }) {
-  // Half a megabyte, and anybody may ask for it: all answers share one text, however slowly they are read.
-  const openApi = new JsonText(JSON.stringify(options.openApi));
+  // Half a megabyte, and anybody may ask for it: all answers share these bytes, however slowly they are read. Of a text
+  // Node would make a copy for each.
+  const openApi = Buffer.from(JSON.stringify(options.openApi));
   return {
     async health(): Promise<ApiAnswer> {
       return { status: 200, body: { status: "ok" } };

@@ -638,3 +638,57 @@ test.each(EXPIRED)("$table: expired rows go in batches, never in one statement",
   await run(90, 2);
   expect(before - (await rows())).toBe(5);
 });
+
+test.each([
+  {
+    what: "deleted jobs",
+    table: "jobs",
+    insert: `insert into jobs (account, id, spec, deleted_at)
+      select uuidv7(), 'j', '{}', now() - interval '2 days' from generate_series(1, 600)`,
+  },
+  {
+    what: "jobs of a deleted account",
+    table: "jobs",
+    insert: `with gone as (
+        insert into accounts (name, deleted_at) values ('gone', now() - interval '31 days') returning id
+      )
+      insert into jobs (account, id, spec) select id, n::text, '{}' from gone, generate_series(1, 600) as n`,
+  },
+  {
+    what: "revisions of deleted jobs",
+    table: "job_revisions",
+    insert: `with made as (
+        insert into job_cursors (job_uid, job_id, position, schedule_hash, generation, startable, once, deleted_at)
+        select uuidv7(), 'j', now(), '', 1, false, 'armed', now() - interval '8 days'
+          from generate_series(1, 600) returning job_uid
+      )
+      insert into job_revisions (job_uid, generation, spec) select job_uid, 1, '{}' from made`,
+  },
+  {
+    what: "older revisions",
+    table: "job_revisions",
+    insert: `with made as (
+        insert into job_cursors (job_uid, job_id, position, schedule_hash, generation, startable, once)
+        select uuidv7(), 'j', now(), '', 4, true, 'armed' from generate_series(1, 200) returning job_uid
+      )
+      insert into job_revisions (job_uid, generation, spec)
+      select job_uid, generation, '{}' from made, generate_series(1, 3) as generation`,
+  },
+])("$what go a few hundred at a time: a spec may have 256 KiB", async ({ table, insert }) => {
+  const { pool } = fixture;
+  await pool.query(insert);
+  await pool.query(
+    `create function few() returns trigger language plpgsql as $$
+     begin
+       if (select count(*) from gone) > 300 then raise 'too many in one statement'; end if;
+       return null;
+     end $$`,
+  );
+  await pool.query(
+    `create trigger few after delete on ${table} referencing old table as gone
+       for each statement execute function few()`,
+  );
+  await run(90);
+  const { rows } = await pool.query(`select count(*) as left from ${table}`);
+  expect(rows).toEqual([{ left: 0 }]);
+});

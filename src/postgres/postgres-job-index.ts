@@ -18,6 +18,11 @@ import {
 import type { Pool } from "./pool.ts";
 import { isUuid } from "./uuid.ts";
 
+/**
+ * Jobs that one statement reads. Of each the whole spec is read to get at some of it, and that may have 256 KiB: a
+ * statement has not the time for all jobs of an account.
+ */
+const PAGE = 1_000;
 /** How long an account is kept without a look: after that, reading anew is as cheap as catching up. */
 const KEPT_MS = 600_000;
 /** Bytes of all kept accounts, about 200,000 typical jobs; a larger account is kept alone. */
@@ -25,7 +30,7 @@ const MAX_KEPT_BYTES = 100 * 2 ** 20;
 
 /**
  * The index of the PostgreSQL store. Each look catches up with the transactions since the last one, by one
- * statement that reads what has changed: nothing or little.
+ * statement that reads what has changed: nothing or little. After many changes it reads everything anew.
  */
 export function createPostgresJobIndex(options: { pool: Pool; monotonic: Monotonic }): JobIndex {
   const { pool, monotonic } = options;
@@ -90,25 +95,50 @@ const COLUMNS = `uid, account, id, generation, created_at, deleted_at is not nul
   coalesce(spec -> 'target' ->> 'url', spec -> 'target' ->> 'to') as address`;
 
 async function readAll(pool: Pool, account: string): Promise<Kept> {
+  const roster = createJobRoster();
+  let position: JobPosition | undefined;
+  let last: ListedRow | undefined;
+  for (;;) {
+    const rows = await readPage(pool, account, last);
+    // That of the first page: the next look also finds what was changed while the others were read.
+    position ??= positionOf(rows);
+    const found = rows.filter(({ uid }) => uid !== null);
+    for (const row of found) roster.put(listedJobOf(row));
+    last = found.at(-1);
+    if (last === undefined || found.length < PAGE) return { roster, position };
+  }
+}
+
+/** The jobs that follow `last` by their creation, or a row without one. */
+async function readPage(
+  pool: Pool,
+  account: string,
+  last: ListedRow | undefined,
+): Promise<(ListedRow & PositionRow)[]> {
+  const behind = last ? "and (created_at, id, uid) > ($2::timestamptz, $3, $4::uuid)" : "";
   const { rows } = await pool.query<ListedRow & PositionRow>(
     `select ${POSITION}, j.*
        from (select) as one
-       left join (select ${COLUMNS} from jobs where account = $1 and deleted_at is null) as j on true
-      order by created_at, id`,
-    [account],
+       left join (select ${COLUMNS} from jobs where account = $1 and deleted_at is null ${behind}
+                   order by created_at, id, uid limit ${PAGE}) as j on true
+      order by created_at, id, uid`,
+    [account, ...(last ? [new Date(last.created_at), last.id, last.uid] : [])],
   );
-  const roster = createJobRoster();
-  for (const row of rows) if (row.uid !== null) roster.put(listedJobOf(row));
-  return { roster, position: positionOf(rows) };
+  return rows;
 }
 
-/** Undefined when the changes since then are not known any more. */
+/** Undefined when the changes since then are not known any more, or are too many for one statement. */
 async function caughtUp(
   pool: Pool,
   account: string,
   { roster, position: from }: Kept,
 ): Promise<Kept | undefined> {
-  const since = changedSince(COLUMNS, { open: "$2", next: "$3", also: "account = $1" });
+  const since = changedSince(COLUMNS, {
+    open: "$2",
+    next: "$3",
+    also: "account = $1",
+    first: PAGE,
+  });
   const { rows } = await pool.query<ListedRow & LaterPositionRow>(
     `select ${POSITION_AND_PURGED}, j.*
        from (select) as one
@@ -116,7 +146,7 @@ async function caughtUp(
     [account, from.open.map(String), String(from.next)],
   );
   const position = positionAfter(from, rows);
-  if (position === undefined) return undefined;
+  if (position === undefined || rows.length >= PAGE) return undefined;
   for (const row of rows) {
     if (row.uid === null) continue;
     if (row.deleted) roster.remove(row.uid);

@@ -104,6 +104,50 @@ test("behind a transaction that stays open each change is read once, and its own
   expect(read).toBe(43);
 });
 
+test("an index reads an account's jobs, and many changes of them, a thousand at a time", async () => {
+  const { pool } = await opened();
+  const COUNT = 2_500;
+  const account = randomUUID();
+  await pool.query(
+    `insert into jobs (account, id, spec, created_at)
+     select $1, 'job-' || n, $2, now() + n % 7 * interval '1 second' from generate_series(1, $3::int) as n`,
+    [account, cronSpec(), COUNT],
+  );
+  const names = async () =>
+    (
+      await pool.query<{ name: string }>(
+        `select id || ' ' || (spec ->> 'name') as name from jobs
+        where account = $1 and deleted_at is null order by created_at, id collate "C"`,
+        [account],
+      )
+    ).rows.map(({ name }) => name);
+  const before = await names();
+  const reads: number[] = [];
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: object[] }>;
+  const counting = Object.assign(Object.create(pool) as typeof pool, {
+    query: async (...given: unknown[]) => {
+      const result = await query(...given);
+      reads.push(result.rows.length);
+      return result;
+    },
+  });
+  const index = createPostgresJobIndex({ pool: counting, monotonic });
+  const listed = async () =>
+    (await index.jobs(account)).map(({ id, spec }) => `${id} ${spec.name}`);
+  expect(await listed()).toEqual(before);
+  await pool.query(
+    `update jobs set spec = jsonb_set(spec, '{name}', '"new"'), generation = generation + 1,
+                     changed_xid = pg_current_xact_id()`,
+  );
+  await pool.query(
+    "update jobs set deleted_at = now(), changed_xid = pg_current_xact_id() where id < 'job-2'",
+  );
+  const after = await names();
+  expect(after.length).toBeLessThan(COUNT);
+  expect(await listed()).toEqual(after);
+  expect(Math.max(...reads)).toBe(1_000);
+});
+
 test("of what one transaction has done to many jobs, each page reads no more than its own", async () => {
   // With the plans for many jobs: with so few, PostgreSQL might as well read all.
   const { pool, store, ending } = await opened({ plans: "fixed" });

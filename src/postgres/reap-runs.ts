@@ -134,7 +134,9 @@ async function expiredStarts(
               lease_until = clock_timestamp() + interval '10 seconds'
          from expired e where ${byKey("r.id", "e.id")} returning r.*, e.held_until
      )
-     select t.*, true as started, v.spec, clock_timestamp() as now
+     -- Without what is sent: hundreds of runs of dead workers may have 256 KiB each.
+     select t.*, true as started, v.spec::jsonb #- '{target,payload}' #- '{target,body}' as spec,
+            clock_timestamp() as now
        from taken t
        join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,
     [REAP_BATCH, except, asOf],

@@ -16,7 +16,7 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { until } from "../../until.ts";
@@ -737,6 +737,39 @@ describe("reap", () => {
     );
     await fixture.queue.reap();
     expect(await fixture.executionsOf(of)).toMatchObject([{ durationMs: 21_000 }]);
+  });
+
+  test("reads nothing of what they send: hundreds may have 256 KiB each", async () => {
+    const large = spec();
+    if (large.target.kind === "webhook") large.target.payload = JSON.stringify("x".repeat(200_000));
+    const mail = spec({
+      target: {
+        kind: "email",
+        to: "a@example.com",
+        subject: "s",
+        body: "x".repeat(200_000),
+        isHtml: false,
+      },
+    });
+    for (const of of [job({ spec: large }), job({ spec: mail })]) {
+      const run = await claimed(fixture, of);
+      await fixture.queue.start([run]);
+      await expireLease(run.id);
+    }
+    let most = 0;
+    const query = fixture.pool.query.bind(fixture.pool) as (
+      ...given: unknown[]
+    ) => Promise<{ rows: unknown[] }>;
+    const pool = Object.assign(Object.create(fixture.pool) as Pool, {
+      query: async (...given: unknown[]) => {
+        const result = await query(...given);
+        most = Math.max(most, JSON.stringify(result.rows).length);
+        return result;
+      },
+    });
+    expect((await fixture.anotherQueue(pool).reap()).interrupted).toBe(2);
+    expect(most).toBeGreaterThan(0);
+    expect(most).toBeLessThan(10_000);
   });
 
   test("one that was started a month ago does not hold up the others", async () => {

@@ -11,7 +11,7 @@ import {
 import { createGroupCommit } from "../waiting/group-commit.ts";
 import { POSITION, positionOf, positionText, type PositionRow } from "./job-position.ts";
 import { watchJobs } from "./job-watch.ts";
-import { jobOf, SPECS_AT_A_TIME, type JobRow } from "./job-row.ts";
+import { jobOf, SPECS_AT_A_TIME, specWithoutBulk, type JobRow } from "./job-row.ts";
 import { createJobNotifier } from "./job-notifications.ts";
 import { JOBS_CHANNEL, type Notifications } from "./notifications.ts";
 import type { Pool } from "./pool.ts";
@@ -21,9 +21,8 @@ import { unknownAccount } from "./unknown-account.ts";
 /** Jobs of one page: one may have 256 KiB. */
 const MOST_PER_PAGE = 100;
 
-/** A row without what `withoutBulk` removes: that may be a hundredth of its bytes. */
 const WITHOUT_BULK = `uid, account, id, generation, version, created_at, deleted_at,
-  spec #- '{target,payload}' #- '{target,body}' as spec`;
+  ${specWithoutBulk("spec")} as spec`;
 
 /**
  * Jobs in a PostgreSQL table: the store of standalone, and of processes without a cluster. Nothing else manages them, so

@@ -6,6 +6,7 @@ import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { claimedOf, type ClaimedRow } from "./claim-runs.ts";
 import { UNCLAIMED } from "./claims.ts";
+import { specWithoutBulk } from "./job-row.ts";
 import { lockedRuns } from "./locked-runs.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { momentOf, type Moment } from "./rows.ts";
@@ -135,7 +136,7 @@ async function expiredStarts(
          from expired e where ${byKey("r.id", "e.id")} returning r.*, e.held_until
      )
      -- Without what is sent: hundreds of runs of dead workers may have 256 KiB each.
-     select t.*, true as started, v.spec::jsonb #- '{target,payload}' #- '{target,body}' as spec,
+     select t.*, true as started, ${specWithoutBulk("v.spec::jsonb")} as spec,
             clock_timestamp() as now
        from taken t
        join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,

@@ -6,6 +6,7 @@ import { byKey } from "./by-key.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { awaits, droppedAs } from "./drop-runs.ts";
 import { notifyJobs } from "./job-notifications.ts";
+import { specWithoutBulk } from "./job-row.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import type { Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
@@ -92,12 +93,12 @@ async function dropUnwanted(
        returning count, reason
      )
      -- Not told of a deleted account: a leader that has not heard of the deletion would create the run again and again.
-     select job_uid, 0 as late, null::uuid as id, null::int as generation, null::json as spec
+     select job_uid, 0 as late, null::uuid as id, null::int as generation, null::jsonb as spec
        from settled where reason <> 'account_deleted'
      union all
      select null, count::int, null, null, null from recorded where reason = 'deadline'
      union all
-     select null, 0, u.id, u.generation, v.spec
+     select null, 0, u.id, u.generation, ${specWithoutBulk("v.spec::jsonb")}
        from unwanted u join job_revisions v
          on ${byKey("v.job_uid", "u.job_uid")} and v.generation = u.generation
       where u.moves`,
@@ -114,7 +115,7 @@ async function dropUnwanted(
   await moveOver(database, runs, rows);
 }
 
-/** With an id: a run that moves, and the current generation with its spec. */
+/** With an id: a run that moves, and the current generation with its spec, of which each run has a copy. */
 type UnwantedRow = { job_uid: string | null; late: number } & (
   { id: string; generation: number; spec: JobSpec } | { id: null }
 );

@@ -19,6 +19,7 @@ import {
   decisionOf,
   fallDue,
   job,
+  measured,
   retry,
   runsFixture,
   scheduled,
@@ -369,6 +370,28 @@ describe("apply", () => {
     });
     expect(run).toMatchObject({ generation: 2, jobUid: of.uid });
     await fixture.queue.close(runs.filter(({ id }) => started.has(id)).map((one) => success(one)));
+    await fixture.ledger.cancel([of]);
+  });
+
+  test("to move a run at its start nothing is read of what the job sends now: hundreds may have 256 KiB each", async () => {
+    const of = job();
+    await fixture.ledger.apply([change(of)]);
+    await fixture.ledger.runNow(of, "k");
+    const old = await claimOne(fixture.queue, of);
+    const large = spec();
+    if (large.target.kind === "webhook") {
+      large.target.url = "https://elsewhere.example.com/hook";
+      large.target.payload = JSON.stringify("x".repeat(200_000));
+    }
+    // As behind more than the change itself has moved.
+    await fixture.pool.query("insert into job_revisions values ($1, 2, $2)", [of.uid, large]);
+    await fixture.pool.query("update job_cursors set generation = 2 where job_uid = $1", [of.uid]);
+    const { pool, most } = measured(fixture.pool);
+    expect(await fixture.anotherQueue(pool).start([old])).toEqual(new Set());
+    expect(most()).toBeLessThan(10_000);
+    const run = await claimOne(fixture.queue, of);
+    expect(run).toMatchObject({ generation: 2, spec: large });
+    expect(run.destination).toBe(destinationKey(of.account ?? "", large.target));
     await fixture.ledger.cancel([of]);
   });
 

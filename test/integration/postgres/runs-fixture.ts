@@ -98,6 +98,22 @@ export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
   };
 }
 
+/** The pool, and how much the largest of its results had in it, in characters of JSON. */
+export function measured(pool: Pool): { pool: Pool; most: () => number } {
+  let most = 0;
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: unknown[] }>;
+  return {
+    pool: Object.assign(Object.create(pool) as Pool, {
+      query: async (...given: unknown[]) => {
+        const result = await query(...given);
+        most = Math.max(most, JSON.stringify(result.rows).length);
+        return result;
+      },
+    }),
+    most: () => most,
+  };
+}
+
 export function job(change: Partial<Job> = {}): Job {
   return {
     uid: randomUUID(),

@@ -92,7 +92,7 @@ export function JobForm(props: {
   const toSave = bodyToSave(draft);
   /** Throws once for a change by somebody else: `start` contains it from then on, since the user has seen it. */
   const refuseChangedMeanwhile = async (saving: JobDraft) => {
-    if (!props.now || Object.keys(bodyToSave(saving).body).length === 0) return;
+    if (!props.now) return;
     const now = await props.now();
     const fields = changedByOthers(saving, start, now);
     if (fields.length === 0) return;
@@ -116,7 +116,7 @@ export function JobForm(props: {
             ...(check.data?.asked === saved ? check.data.findings : []),
           ],
         });
-      await refuseChangedMeanwhile(saved);
+      if (Object.keys(result.body).length > 0) await refuseChangedMeanwhile(saved);
       await props.save(result.body);
     },
     onSuccess: drop,

@@ -124,7 +124,7 @@ export function createGateway(given: GatewayOptions): Gateway {
   const app = new Koa<GatewayState>();
   // No error output of koa's own: the envelope answers and logs.
   app.silent = true;
-  const router = new Router<GatewayState>();
+  const router = new Router<GatewayState>({ sensitive: true });
   const limiter = createRateLimiter({ ...options.limits, monotonic: options.monotonic });
   const bytes =
     options.bodyBytes ??

@@ -240,16 +240,25 @@ test("400 speaks of what was sent: a query parameter, an empty address", async (
 });
 
 describe("routing", () => {
-  test.each(["/nothing", "/jobs/a/b/c", "//jobs", "/jobs/%zz/x", "/dashboard/x"])(
-    "404 in shape: %s",
-    async (path) => {
-      const reply = await h.request({ path });
-      expect([reply.status, reply.json]).toEqual([
-        404,
-        { error: expect.stringContaining("no such route"), code: "not_found" },
-      ]);
-    },
-  );
+  test.each([
+    "/nothing",
+    "/jobs/a/b/c",
+    "//jobs",
+    "/jobs/%zz/x",
+    "/dashboard/x",
+    // RFC 9110, 4.2.3: the letters of a path differ by case.
+    "/Jobs",
+    "/jobs/x/Executions",
+    "/HEALTHZ",
+    "/Docs",
+    "/Dashboard/",
+  ])("404 in shape: %s", async (path) => {
+    const reply = await h.request({ path });
+    expect([reply.status, reply.json]).toEqual([
+      404,
+      { error: expect.stringContaining("no such route"), code: "not_found" },
+    ]);
+  });
   test.each([
     { method: "GET", path: "/send", allow: ["POST"] },
     { method: "PUT", path: "/jobs/x", allow: ["HEAD", "GET", "PATCH", "DELETE"] },

@@ -314,10 +314,24 @@ describe("URLs at POST", () => {
     const [, host = "", port] = /^(.*):(\d+)$/.exec(server) ?? [];
     for (const each of [policy(rules), policy("", rules)]) {
       const refusal = await each.mailServerRefusal("a", { host, port: Number(port) });
-      expect(refusal?.split(" a public")[0]).toBe(
-        allowed ? undefined : `destination refused: ${server} is not`,
+      expect(refusal?.split(" is not ")[0]).toBe(
+        allowed ? undefined : `destination refused: ${server}`,
       );
     }
+  });
+
+  test.each([
+    { url: "http://10.0.0.1/", says: "10.0.0.1:80 is not a public address;" },
+    { url: "https://example.com:5432/", says: "webhooks do not call port 5432;" },
+    { url: "http://10.0.0.1:22/", says: "webhooks do not call port 22;" },
+  ])("says whether the address or the port is the reason: $url", async ({ url, says }) => {
+    expect(await policy("").refusal("a", new URL(url))).toContain(says);
+  });
+  test.each([
+    { host: "10.0.0.1", port: 587, says: "10.0.0.1:587 is not a public address;" },
+    { host: "smtp.example.com", port: 443, says: "not on port 25, 465, 587 or 2525;" },
+  ])("of a mail server, too: $host:$port", async ({ says, ...server }) => {
+    expect(await policy("").mailServerRefusal("a", server)).toContain(says);
   });
 
   test("the text is the same whatever is behind", async () => {

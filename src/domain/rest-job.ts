@@ -235,7 +235,7 @@ export function webhookUrlProblem(text: string): string | null {
   const url = URL.parse(text);
   // Only the port is wrong: without it this is a URL. The parser accepts port 0, which does not exist either.
   if (url?.port === "0" || (!url && URL.canParse(withoutPort(text))))
-    return "has a port that is none: 1 to 65535";
+    return "must have a port from 1 to 65535";
   if (!url) return "must be an absolute http or https URL";
   if (url.protocol !== "http:" && url.protocol !== "https:") return "must be an http or https URL";
   // For http:///hook, which lacks a host, the parser reads a host called hook.

@@ -1,5 +1,6 @@
 import {
   createServer,
+  maxHeaderSize,
   STATUS_CODES,
   type Server,
   type ServerResponse,
@@ -107,7 +108,10 @@ export function createHttpServer(options: {
     take(req, res, () => {
       answerWithError(
         res,
-        new ApiError("expectation_failed", "the Expect header asks for what is not supported"),
+        new ApiError(
+          "expectation_failed",
+          "this Expect header is not supported: send 100-continue or none",
+        ),
       );
     });
     connectionOf(req.socket).ending = true;
@@ -284,7 +288,10 @@ export function createHttpServer(options: {
 
 function parseError(code: string | undefined): ApiError {
   if (code === "HPE_HEADER_OVERFLOW")
-    return new ApiError("headers_too_large", "the request's headers are too large");
+    return new ApiError(
+      "headers_too_large",
+      `the request's target and headers are too large: at most ${maxHeaderSize / 1_024} KiB in all`,
+    );
   if (code === REQUEST_TIMEOUT)
     return new ApiError("request_timeout", "the request did not arrive in time");
   return new ApiError("malformed_request", "the request is not valid HTTP");

@@ -71,7 +71,7 @@ function ready({ job, cursor, timing }: ConditionInput): JobCondition {
     const { field, message } = timing.compiled.finding;
     const what = `${resourceField(field)}: ${message}`;
     return job.spec.refusal
-      ? unmet(type, refusalOf(job.spec.refusal).reason, `${what}. Nothing runs until then.`)
+      ? unmet(type, refusalOf(job.spec.refusal).reason, `${what}. Nothing runs until it is mended.`)
       : unmet(type, "InvalidSchedule", what);
   }
   if (isHalted(job, cursor))
@@ -130,10 +130,14 @@ function lastRun(history: JobHistory | undefined): JobCondition {
   if (last === null)
     return { type, status: "Unknown", reason: "NoRuns", message: "The job has not run yet." };
   const when = isoUtc(last.executedAt);
-  const what = `Status ${last.httpStatus} at ${when}`;
   return last.status === "success"
-    ? { type, status: "True", reason: "Succeeded", message: `${what}.` }
-    : unmet(type, "Failed", `${what}: ${last.errorMessage ?? "no error text"}`);
+    ? {
+        type,
+        status: "True",
+        reason: "Succeeded",
+        message: `Status ${last.httpStatus} at ${when}.`,
+      }
+    : unmet(type, "Failed", `Failed at ${when}: ${last.errorMessage ?? "no error text"}`);
 }
 
 function unmet(type: JobCondition["type"], reason: string, message: string): JobCondition {

@@ -54,7 +54,7 @@ export function statusEvents(input: {
       type: "Warning",
       reason: "RunFailed",
       action: "Deliver",
-      note: `Attempt ${last.attempt} failed with status ${last.httpStatus}: ${last.errorMessage ?? "no error text"}`,
+      note: `Attempt ${last.attempt} failed: ${last.errorMessage ?? "no error text"}`,
     });
   // Told apart from its last run: the cursor knows a moment later than the history.
   const told = input.told?.status ?? (known.digest === "" ? undefined : status);

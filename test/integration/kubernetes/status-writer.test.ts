@@ -219,7 +219,11 @@ describe.runIf(kubeconfig !== "")("status and events", () => {
     );
     const told = (await readEvents()).find((event) => event.reason === "RunFailed");
     expect(told).toMatchObject({ type: "Warning", regarding: { name: "failing" } });
-    expect(told?.note).toContain("Attempt 1 failed with status 500: no way");
+    // Without the status: 500 would read as an answer, and an answer's text has it.
+    expect(told?.note).toContain("Attempt 1 failed: no way");
+    expect((await conditions("failing")).LastRunSucceeded?.message).toMatch(
+      /^Failed at \S+Z: no way$/,
+    );
   });
 
   test("a one-time job that has run is told of, whichever of run and cursor is seen first", async () => {

@@ -264,7 +264,7 @@ test("what is too large is told of by the resource's field", () => {
   const timing = timingOf(job.spec);
   const input = { job, cursor: undefined, timing, history: undefined, now: at("12:00") };
   expect(jobConditions(input)[0]?.message).toBe(
-    "spec.webhook.payload: must be at most 256 KiB and is 300 KiB. Nothing runs until then.",
+    "spec.webhook.payload: must be at most 256 KiB and is 300 KiB. Nothing runs until it is mended.",
   );
 });
 

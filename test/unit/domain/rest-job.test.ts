@@ -238,7 +238,7 @@ describe("refused, all findings at once", () => {
     expect(result).toMatchObject({ ok: false, findings: [{ field: "webhook_url" }] });
   });
 
-  const PORT = "has a port that is none: 1 to 65535";
+  const PORT = "must have a port from 1 to 65535";
   const LABEL = "has a dot too many in the name of its host";
   const LONG =
     "has a host name longer than DNS allows: at most 63 characters between two dots and 253 in all";

@@ -339,7 +339,7 @@ describe("a resource as applied", () => {
 });
 
 test.each([
-  { url: "http://example.com:65536/", message: "has a port that is none: 1 to 65535" },
+  { url: "http://example.com:65536/", message: "must have a port from 1 to 65535" },
   { url: "http://a..b/", message: "has a dot too many in the name of its host" },
   {
     url: `http://${"a".repeat(64)}.example/`,

@@ -33,7 +33,8 @@ describe.skipIf(chrome === undefined)("a small window", () => {
   let stage: Stage;
   beforeAll(async () => {
     stage = await openStage({ name: "zoom", chrome });
-    for (let count = 0; count < 8; count += 1) await stage.createJob({ name: `Job ${count}` });
+    for (let count = 0; count < 8; count += 1)
+      await stage.createJob({ name: `Report of May ${count}` });
   });
   afterAll(() => stage?.close());
 
@@ -64,6 +65,17 @@ describe.skipIf(chrome === undefined)("a small window", () => {
       await context.close();
     },
   );
+
+  test("in a window of 1,000 pixels the list shows a job's name", async () => {
+    const { context, page } = await stage.openPage("jobs", { width: 1_000, height: 620 });
+    await page.getByRole("link", { name: "Report of May 0" }).waitFor();
+    const cut = await page.evaluate(`(() => {
+      const { scrollWidth, clientWidth } = document.querySelector(".row-link").parentElement;
+      return scrollWidth - clientWidth;
+    })()`);
+    expect(cut).toBe(0);
+    await context.close();
+  });
 
   test("the address of a receiver that is down can be read to its end", async () => {
     const destination = `https://${"hooks.".repeat(12)}example.com:8443`;

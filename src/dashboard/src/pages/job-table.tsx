@@ -19,7 +19,7 @@ export const JobTable = memo(function JobTable(props: {
   const chosen = jobs.filter(({ id }) => selected.has(id)).length;
   return (
     <TableCard
-      minWidth={820}
+      minWidth={860}
       columns={[
         {
           width: 48,
@@ -40,10 +40,10 @@ export const JobTable = memo(function JobTable(props: {
           ),
         },
         { label: "Job" },
-        { label: "Schedule", width: 205 },
+        { label: "Schedule", width: 190 },
         { label: "Status", width: 130 },
-        { label: "Next run", width: 140 },
-        { label: "Last run", width: 170 },
+        { label: "Next run", width: 135 },
+        { label: "Last run", width: 160 },
       ]}
     >
       {jobs.map((job) => (

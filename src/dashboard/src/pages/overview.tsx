@@ -220,7 +220,7 @@ function Trouble({ data }: { data: Overview }) {
               <Status value={state} />
             </Group>
             <Text size="xs" c="dimmed" component="div">
-              Circuit since <Moment at={since} />: calls wait until it answers again.
+              Calls wait until it answers again. Last change: <Moment at={since} />.
             </Text>
           </Stack>
         ))}

@@ -28,7 +28,7 @@ export function validator<S extends TSchema>(
   const check: ValidateFunction = ajv.compile(schema);
   return (value) => {
     if (check(value)) return value as Static<S>;
-    const errors = check.errors ?? [];
+    const errors = (check.errors ?? []).filter((error) => !saidOfEmpty(error));
     // Otherwise the validator keeps the refused value, megabytes of a request, until its next call.
     check.errors = null;
     // Only those that are shown: to find the name that was meant takes long, for thousands of them.
@@ -37,6 +37,11 @@ export function validator<S extends TSchema>(
       errors.length,
     );
   };
+}
+
+/** A text that must not be empty, and is: its form says nothing more. */
+function saidOfEmpty({ keyword, data, parentSchema }: ErrorObject): boolean {
+  return keyword === "pattern" && data === "" && parentSchema?.["minLength"] !== undefined;
 }
 
 function finding(error: ErrorObject, member: string): Finding {

@@ -74,6 +74,16 @@ describe("GET /logs refuses", () => {
   });
 });
 
+test("an empty name is told of once", () => {
+  const empty = { name: "", type: "webhook", schedule_type: "cron" };
+  expect(() => validator(jobCreate)(empty)).toThrow(
+    expect.objectContaining({
+      message: "name: must not be empty",
+      details: [{ field: "name", message: "must not be empty" }],
+    }),
+  );
+});
+
 /** Measured in processor time, because the machine may be busy with other things. */
 describe("what is refused at length is refused at once", () => {
   const cases = [

@@ -72,7 +72,12 @@ export function createAccountsInCluster(options: {
         );
       if (configured !== "named") return "";
       try {
-        return (await cluster.namespaceUid(namespace)) ?? "";
+        const uid = await cluster.namespaceUid(namespace);
+        if (uid === undefined)
+          say(
+            `there is no namespace ${namespace} yet: create it, or bind the account to another one`,
+          );
+        return uid ?? "";
       } catch (error) {
         const reason = error instanceof Error ? error.message : "no answer";
         say(`bound by name alone, the cluster was not asked: ${reason}`);

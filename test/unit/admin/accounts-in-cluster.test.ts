@@ -68,7 +68,12 @@ describe("the uid of a namespace", () => {
     const { of, said } = accounts("named", { namespaceUid: async () => "uid" });
     expect(await of.namespaceUid("team")).toBe("uid");
     expect(said).toEqual([]);
-    expect(await accounts("named").of.namespaceUid("team")).toBe("");
+  });
+
+  test("is none of a namespace that does not exist, which is said", async () => {
+    const { of, said } = accounts("named");
+    expect(await of.namespaceUid("taem")).toBe("");
+    expect(said).toEqual([expect.stringContaining("there is no namespace taem yet")]);
   });
 
   test("is not known where the cluster cannot be asked, which is said", async () => {

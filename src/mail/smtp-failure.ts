@@ -110,6 +110,8 @@ function describe(error: unknown, fields: ErrorFields): string {
     return `SMTP server: ${error.message}; one that has no TLS takes mails with tls "none" only, in plain text`;
   if (fields.responseCode !== undefined) return error.message;
   const system = fields.originalCode ?? fields.code ?? "";
+  if (PLAIN_TEXT.test(system))
+    return 'SMTP server: it does not speak TLS at once; if tls is "implicit", which most have on port 465 only, try "starttls"';
   if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;
   const [, most] = TOO_LARGE.exec(error.message) ?? [];
   if (most !== undefined) return `the mail is too large: the SMTP server takes ${most} bytes`;
@@ -127,6 +129,9 @@ const SILENCE: Readonly<Record<string, string>> = {
 
 /** nodemailer's message for a mail larger than the server's announced limit; it does not send it. */
 const TOO_LARGE = /^Message size larger than allowed (\d+)$/;
+
+/** What a server that greets in plain text is for the TLS library. */
+const PLAIN_TEXT = /^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/;
 
 const SYSTEM_CODE =
   /^(?:ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CERT_.+|DEPTH_ZERO.+|SELF_SIGNED.+|UNABLE_TO.+|ERR_TLS.+|ERR_SSL.+)$/;

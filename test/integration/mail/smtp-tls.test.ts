@@ -190,7 +190,8 @@ test("implicit TLS to a server of plain text sends it nothing but a handshake", 
   const sending = mailer(scripted.port, { tls: "implicit", username: "u", password: "hunter2" });
   expect(await sending.send("a", HELLO)).toMatchObject({
     kind: "failed",
-    error: "SMTP server: the receiver does not speak TLS",
+    error:
+      'SMTP server: it does not speak TLS at once; if tls is "implicit", which most have on port 465 only, try "starttls"',
   });
   expect(scripted.seen.mails).toBe(0);
   expect(scripted.seen.verbs).not.toContain("AUTH");

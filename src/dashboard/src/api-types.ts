@@ -136,8 +136,11 @@ export interface JobView {
   /** By its spec. A job that a 410 halted is paused without it. */
   suspended: boolean;
   made_by: "rest" | "kubectl";
-  /** Names of headers whose values come from Secrets: no field of the job, and only kubectl sets them. */
-  secret_headers: string[];
+  /**
+   * Names of headers whose values come from Secrets: no field of the job, and only kubectl sets them. Missing from a
+   * gateway that is still of an earlier release.
+   */
+  secret_headers?: string[];
   manifest: string;
   /** Without the values of its headers; null if it has none. */
   manifest_masked: string | null;

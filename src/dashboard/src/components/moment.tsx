@@ -3,8 +3,13 @@ import { useExactTimes } from "../exact-times.ts";
 import { serverNow } from "../server-clock.ts";
 import { formatRelative, formatTime } from "../time.ts";
 
-/** `5 minutes ago`, with the exact time as its tooltip; or the other way round if exact times were chosen. */
-export function Moment({ at, none = "never" }: { at: string | null; none?: string }) {
+/**
+ * `5 minutes ago`, with the exact time as its tooltip; or the other way round if exact times were chosen. No time is
+ * `none`, and so is one that the answer lacks: during an upgrade a gateway of another release may have given it.
+ */
+export function Moment(props: { at: string | null | undefined; none?: string }) {
+  const { none = "never" } = props;
+  const at = props.at ?? null;
   const exact = useExactTimes();
   // Rendered again when its words change, not each second: a list has many moments.
   const words = useSyncExternalStore(eachSecond, () =>

@@ -55,7 +55,12 @@ export function JobDetails({ view }: { view: JobView }) {
             {job.type === "webhook" ? "Webhook" : "Email"}
           </Title>
           {job.type === "webhook" ? (
-            <Webhook job={seen} fromSecrets={view.secret_headers} shown={shown} show={setShown} />
+            <Webhook
+              job={seen}
+              fromSecrets={view.secret_headers ?? []}
+              shown={shown}
+              show={setShown}
+            />
           ) : (
             <Email job={job} />
           )}

@@ -231,7 +231,7 @@ function Trouble({ data }: { data: Overview }) {
                 {name}
               </Link>
               <Text size="sm" c="dimmed" component="div">
-                <Moment at={at} />
+                <Moment at={at} none="" />
               </Text>
             </Group>
             <Text size="xs" c="dimmed" lineClamp={2} className="break">

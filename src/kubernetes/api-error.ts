@@ -22,9 +22,10 @@ export class ApiError extends DependencyRefusal {
   constructor(code: number, status: ApiStatus | undefined, what: string, missing?: string) {
     // A 404 that gets as far as a log or an answer says that the kind is not served: callers that ask for one resource
     // handle its 404 themselves.
-    const barred = code === 401 || code === 403 || code === 404;
-    const said = missing === undefined ? status?.message : `${missing} is not installed`;
-    const message = `${what}: ${code} ${said ?? status?.reason ?? ""}`.trimEnd();
+    const barred = missing !== undefined || code === 401 || code === 403 || code === 404;
+    const cause = missing === undefined ? [] : [`${missing} is not installed`];
+    const said = [...cause, status?.message ?? status?.reason ?? ""].filter((text) => text !== "");
+    const message = `${what}: ${code} ${said.join(": ")}`.trimEnd();
     super("kubernetes", { barred, missing, message });
     this.code = code;
     this.reason = status?.reason ?? "";

@@ -4,9 +4,9 @@ import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts
 import { JobExists } from "../domain/ports/job-store.ts";
 import { ApiError, isAlreadyExists, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
+import { definitionMissing, definitionTooOld } from "./definition-missing.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { invalidInput } from "./invalid-input.ts";
-import { definitionMissing } from "./list-resources.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "./resource-owner.ts";
 import { API_VERSION, KIND, PLURAL, specToResource, type ScheduledJob } from "./scheduled-job.ts";
 import { jobsPath } from "./scope.ts";
@@ -72,10 +72,11 @@ function refusal(
   { namespace, id }: { namespace: string; id: string },
 ): Error | undefined {
   if (isAlreadyExists(error)) return new JobExists(`a job ${id} exists already`, { cause: error });
-  if (isNotFound(error) && error.status === undefined)
-    return definitionMissing(error, `create ${jobsPath(namespace)}`);
+  const what = `create ${jobsPath(namespace)}`;
+  if (isNotFound(error) && error.status === undefined) return definitionMissing(error, what);
   if (isNotFound(error) || isTerminating(error)) return noNamespace();
-  return error instanceof ApiError ? (invalidInput(error) ?? error) : undefined;
+  if (!(error instanceof ApiError)) return undefined;
+  return definitionTooOld(error, what) ?? invalidInput(error) ?? error;
 }
 
 function isTerminating(error: unknown): boolean {

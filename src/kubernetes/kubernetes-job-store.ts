@@ -11,6 +11,7 @@ import {
 import { createAccountList } from "./account-list.ts";
 import { isConflict, isNotFound } from "./api-error.ts";
 import { FIELD_MANAGER, createResource, takeBack } from "./create-resource.ts";
+import { definitionTooOld } from "./definition-missing.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { createInNamespace } from "./in-namespace.ts";
 import { invalidInput } from "./invalid-input.ts";
@@ -155,7 +156,8 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
           // A status or metadata write came in between: read again whether the spec is still the same.
           if (isConflict(error)) continue;
           if (isNotFound(error)) throw new JobNotFound(`no job ${job.id}`, { cause: error });
-          throw invalidInput(error) ?? error;
+          const what = `update ${jobsPath(namespace, job.id)}`;
+          throw definitionTooOld(error, what) ?? invalidInput(error) ?? error;
         }
       }
       throw new VersionConflict(`job ${job.id} keeps changing`);

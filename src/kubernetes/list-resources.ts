@@ -1,5 +1,6 @@
-import { AnswerTooLarge, ApiError, isNotFound } from "./api-error.ts";
+import { AnswerTooLarge, isNotFound } from "./api-error.ts";
 import type { ApiCall, KubernetesClient } from "./client.ts";
+import { definitionMissing } from "./definition-missing.ts";
 import { PLURAL, type ScheduledJob } from "./scheduled-job.ts";
 import { jobsPath, type Scope } from "./scope.ts";
 
@@ -17,14 +18,6 @@ interface ListOptions {
   signal?: AbortSignal;
   /** See `ApiCall`. */
   timeoutMs?: number;
-}
-
-/**
- * The error for a collection that is not found: the kind is not served. Of a namespace that is gone the list is empty,
- * and a create there gets a 404 whose Status names the namespace.
- */
-export function definitionMissing({ code, status }: ApiError, path: string): ApiError {
-  return new ApiError(code, status, path, "the ScheduledJob definition (CRD)");
 }
 
 /**

@@ -58,9 +58,26 @@ export function jobStore(
   return createKubernetesJobStore({ client, accountNamespaces, metrics, ...realTime, ...more });
 }
 
-/** Installs the CRD of this checkout, and waits until the API server serves it. */
-export async function installCrd(client: KubernetesClient): Promise<void> {
-  const crd = parse(await readFile(CRD_FILE, "utf8")) as { metadata: { name: string } };
+/** The CRD of this checkout. */
+export async function readCrd() {
+  return parse(await readFile(CRD_FILE, "utf8")) as CustomResourceDefinition;
+}
+
+interface CustomResourceDefinition {
+  metadata: { name: string };
+  spec: { versions: { schema: { openAPIV3Schema: StructuralSchema } }[] };
+}
+
+interface StructuralSchema {
+  properties?: Record<string, StructuralSchema>;
+}
+
+/** Installs a CRD, by default that of this checkout, and waits until the API server serves it. */
+export async function installCrd(
+  client: KubernetesClient,
+  definition?: CustomResourceDefinition,
+): Promise<void> {
+  const crd = definition ?? (await readCrd());
   await client.call({
     verb: "apply",
     resource: "customresourcedefinitions",

@@ -7,6 +7,7 @@ import type { Clock } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Mailer } from "../domain/ports/mail.ts";
 import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
+import { UNREADABLE } from "../domain/stored-spec.ts";
 import { uuidV7 } from "../domain/uuid-v7.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { WebhookSender } from "./webhook.ts";
@@ -89,6 +90,8 @@ export function createAttempt(options: {
     const { target, refusal } = run.spec;
     try {
       if (!maySend()) return { kind: "not_sent" };
+      // A worker of the release that made it can send it. Where there is none, the job is refused, and the run dropped.
+      if (refusal === UNREADABLE) return { kind: "not_sent" };
       // The run was asked for while the job was valid, and created when it was no longer.
       if (refusal)
         return {

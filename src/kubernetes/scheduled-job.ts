@@ -19,6 +19,7 @@ import { webhookUrlProblem } from "../domain/rest-job.ts";
 import { cronKey, MOST_SCHEDULES, parseFireTime } from "../domain/schedule.ts";
 import { LIMITS } from "../domain/schema/fields.ts";
 import { createSharedValues } from "../domain/shared-values.ts";
+import { UNREADABLE } from "../domain/stored-spec.ts";
 import { resourceOwner } from "./resource-owner.ts";
 
 export const GROUP = "carillon.dev";
@@ -137,13 +138,6 @@ function runNowOf(annotation: string | undefined): string | null {
     ? annotation
     : `sha256:${createHash("sha256").update(annotation).digest("hex")}`;
 }
-
-/** For a resource with a field of another type than in our CRD. Conditions know it by its field. */
-const UNREADABLE: Finding = {
-  field: "spec",
-  message:
-    "holds something in a form that this release does not know: put it right, or upgrade Carillon",
-};
 
 export function specFromResource(spec: ScheduledJobSpec, resourceName: string): JobSpec {
   try {

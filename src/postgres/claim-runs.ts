@@ -5,6 +5,7 @@ import type { JobSpec } from "../domain/job.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { RunQueue } from "../domain/ports/run-queue.ts";
 import type { ClaimedRun, RunTrigger } from "../domain/run.ts";
+import { storedSpec } from "../domain/stored-spec.ts";
 import { byKey } from "./by-key.ts";
 import { sqlAssertion, ASSERTION_FAILED } from "./sql-assertion.ts";
 import type { Pool } from "./pool.ts";
@@ -64,7 +65,7 @@ export async function claimRuns(
     const revision = `${row.job_uid} ${row.generation}`;
     const spec = specs.get(revision);
     if (spec) row.spec = spec;
-    else specs.set(revision, row.spec);
+    else specs.set(revision, (row.spec = storedSpec(row.spec)));
     return claimedOf(row, token);
   });
 }

@@ -1,12 +1,13 @@
 import type { Instant } from "../domain/instant.ts";
-import type { Job, JobSpec } from "../domain/job.ts";
+import type { Job } from "../domain/job.ts";
+import { storedSpec } from "../domain/stored-spec.ts";
 
 /** Characters of the specs in one statement that writes many: a spec may have 256 KiB, or twice that with its escapes. */
 export const SPECS_AT_A_TIME = 4 << 20;
 
-/** SQL: a spec, as jsonb, without what `withoutBulk` removes of a job: that may be a hundred times the rest. */
+/** SQL: a spec, as jsonb, as `withoutBulk` leaves that of a job: the rest may be a hundred times as large. */
 export function specWithoutBulk(spec: string): string {
-  return `${spec} #- '{target,payload}' #- '{target,body}'`;
+  return `jsonb_set(jsonb_set(${spec}, '{target,payload}', '""', false), '{target,body}', '""', false)`;
 }
 
 export interface JobRow {
@@ -15,7 +16,7 @@ export interface JobRow {
   id: string;
   generation: number;
   version: number;
-  spec: JobSpec;
+  spec: unknown;
   created_at: Instant;
   deleted_at: Instant | null;
 }
@@ -28,7 +29,7 @@ export function jobOf(row: JobRow): Job {
     generation: row.generation,
     version: String(row.version),
     createdAt: row.created_at,
-    spec: row.spec,
+    spec: storedSpec(row.spec),
     owner: null,
     runNow: null,
   };

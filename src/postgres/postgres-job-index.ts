@@ -1,10 +1,10 @@
 import { LRUCache } from "lru-cache";
 import type { Instant } from "../domain/instant.ts";
-import type { Schedule, Target } from "../domain/job.ts";
 import { createJobRoster, type JobRoster } from "../domain/job-roster.ts";
 import type { ListedJob } from "../domain/listed-job.ts";
 import type { Monotonic } from "../domain/ports/clock.ts";
 import type { JobIndex } from "../domain/ports/job-index.ts";
+import { isSchedule, NO_SCHEDULE, UNREADABLE } from "../domain/stored-spec.ts";
 import {
   changedSince,
   POSITION,
@@ -83,10 +83,10 @@ interface ListedRow {
   created_at: Instant;
   deleted: boolean;
   name: string;
-  schedule: Schedule;
+  schedule: unknown;
   suspend: boolean;
-  kind: Target["kind"];
-  address: string;
+  kind: string | null;
+  address: string | null;
 }
 
 const COLUMNS = `uid, account, id, generation, created_at, deleted_at is not null as deleted,
@@ -156,7 +156,9 @@ async function caughtUp(
 }
 
 function listedJobOf(row: ListedRow): ListedJob {
-  const { uid, account, id, generation, name, schedule, suspend, kind, address } = row;
+  const { uid, account, id, generation, name, schedule, suspend, kind } = row;
+  // The rest of the spec is not read: what else a newer release may have stored does not matter to a list.
+  const isReadable = isSchedule(schedule) && (kind === "webhook" || kind === "email");
   return {
     uid,
     account,
@@ -164,8 +166,10 @@ function listedJobOf(row: ListedRow): ListedJob {
     generation,
     createdAt: row.created_at,
     owner: null,
-    spec: { name, schedule, suspend },
-    kind,
-    address,
+    spec: isReadable
+      ? { name, schedule, suspend }
+      : { name, schedule: NO_SCHEDULE, suspend, refusal: UNREADABLE },
+    kind: kind === "email" ? kind : "webhook",
+    address: row.address ?? "",
   };
 }

@@ -1,6 +1,6 @@
+import { InvalidInput } from "../domain/findings.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
-import { withoutBulk } from "../domain/oversize.ts";
 import type { Timers } from "../domain/ports/clock.ts";
 import {
   JobExists,
@@ -8,6 +8,7 @@ import {
   VersionConflict,
   type JobStore,
 } from "../domain/ports/job-store.ts";
+import { UNREADABLE } from "../domain/stored-spec.ts";
 import { createGroupCommit } from "../waiting/group-commit.ts";
 import { POSITION, positionOf, positionText, type PositionRow } from "./job-position.ts";
 import { watchJobs } from "./job-watch.ts";
@@ -100,8 +101,7 @@ export function createPostgresJobStore(options: {
       // That of the first page: a watch then begins before everything that commits while the other pages are read.
       const position = after?.position ?? positionText(positionOf(rows));
       const found = rows.filter(({ uid }) => uid !== null);
-      const read = found.slice(0, limit).map(jobOf);
-      const jobs = account === undefined ? read : read.map(withoutBulk);
+      const jobs = found.slice(0, limit).map(jobOf);
       const last = jobs.at(-1);
       return found.length > limit && last !== undefined
         ? { jobs, position, continue: tokenOf(last, position) }
@@ -109,6 +109,8 @@ export function createPostgresJobStore(options: {
     },
 
     update: async (job, spec) => {
+      // What cannot be read would be lost.
+      if (job.spec.refusal === UNREADABLE) throw new InvalidInput([UNREADABLE]);
       const { rows } = await pool.query<JobRow>(
         `with found as materialized (
            select uid, spec = $3 as same from jobs

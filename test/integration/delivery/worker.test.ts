@@ -377,6 +377,33 @@ describe("an email job", () => {
   });
 });
 
+test("a run that only a newer release can send waits for it, and holds up no other", async () => {
+  const [newer, known] = [await receiver(), await receiver()];
+  const ofNewer = webhookJob(newer.url);
+  const ofBoth = webhookJob(known.url);
+  await create({ of: ofNewer }, { of: ofBoth });
+  const store = (spec: object) =>
+    fixture.pool.query("update job_revisions set spec = $2 where job_uid = $1", [
+      ofNewer.uid,
+      JSON.stringify(spec),
+    ]);
+  await store({ ...ofNewer.spec, target: { kind: "sms", number: "+1" } });
+  worker();
+  await known.count(1);
+  expect(await fixture.executions(ofBoth, 1)).toMatchObject([{ status: "success" }]);
+  await until("it is given back", async () => {
+    const { rows } = await fixture.pool.query<{ back: boolean }>(
+      `select not_before > scheduled_at and claim_token is null as back from runs where job_uid = $1`,
+      [ofNewer.uid],
+    );
+    return rows[0]?.back === true;
+  });
+  // As a worker of the newer release reads it.
+  await store(ofNewer.spec);
+  await newer.count(1);
+  expect(await fixture.executions(ofNewer, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+});
+
 describe("fairness", () => {
   /** npm run bench -- backlog measures by how much. */
   test("50 hanging destinations of one account do not hold up another's", async () => {

@@ -3,6 +3,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
+import { storedSpec } from "../domain/stored-spec.ts";
 import { byKey } from "./by-key.ts";
 import { claimedOf, type ClaimedRow } from "./claim-runs.ts";
 import { UNCLAIMED } from "./claims.ts";
@@ -142,7 +143,7 @@ async function expiredStarts(
        join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,
     [REAP_BATCH, except, asOf],
   );
-  return rows;
+  return rows.map((row) => ({ ...row, spec: storedSpec(row.spec) }));
 }
 
 function interruptedClosing(row: ExpiredRow, random: Random): Closing {

@@ -1,7 +1,7 @@
 import { destinationKey } from "../domain/destination.ts";
 import { isoUtc, SECOND } from "../domain/instant.ts";
-import type { JobSpec } from "../domain/job.ts";
 import type { ClaimedRun } from "../domain/run.ts";
+import { storedSpec } from "../domain/stored-spec.ts";
 import { byKey } from "./by-key.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { awaits, droppedAs } from "./drop-runs.ts";
@@ -117,7 +117,7 @@ async function dropUnwanted(
 
 /** With an id: a run that moves, and the current generation with its spec, of which each run has a copy. */
 type UnwantedRow = { job_uid: string | null; late: number } & (
-  { id: string; generation: number; spec: JobSpec } | { id: null }
+  { id: string; generation: number; spec: unknown } | { id: null }
 );
 
 /** Moves runs to the current generation and its destination, except those that have been claimed anew meanwhile. */
@@ -148,7 +148,7 @@ async function moveOver(
       moves.map(({ run }) => run.id),
       moves.map(({ run }) => run.claimToken),
       moves.map(({ generation }) => generation),
-      moves.map(({ run, spec }) => destinationKey(run.account, spec.target)),
+      moves.map(({ run, spec }) => destinationKey(run.account, storedSpec(spec).target)),
     ],
   );
 }

@@ -10,6 +10,8 @@ import { DROPPED_AT_ONCE, MOVED_AT_ONCE } from "../../../src/postgres/drop-runs.
 import { liftHalt } from "../../../src/postgres/lift-halt.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { UNREADABLE } from "../../../src/domain/stored-spec.ts";
 import { until } from "../../until.ts";
 import {
   change,
@@ -393,6 +395,30 @@ describe("apply", () => {
     expect(run).toMatchObject({ generation: 2, spec: large });
     expect(run.destination).toBe(destinationKey(of.account ?? "", large.target));
     await fixture.ledger.cancel([of]);
+  });
+
+  test("a run whose job has a spec that only a newer release can read holds up no other's start", async () => {
+    const [newer, known] = [job(), job()];
+    const runs: ClaimedRun[] = [];
+    for (const of of [newer, known]) {
+      await fixture.ledger.apply([change(of)]);
+      await fixture.ledger.runNow(of, "k");
+      runs.push(await claimOne(fixture.queue, of));
+    }
+    const { target: _target, ...rest } = spec();
+    await fixture.pool.query("insert into job_revisions values ($1, 2, $2)", [
+      newer.uid,
+      { ...rest, targets: [] },
+    ]);
+    await fixture.pool.query("update job_cursors set generation = 2 where job_uid = $1", [
+      newer.uid,
+    ]);
+    expect(await fixture.queue.start(runs)).toEqual(new Set([runs[1]?.id]));
+    expect(await claimOne(fixture.queue, newer)).toMatchObject({
+      generation: 2,
+      spec: { refusal: UNREADABLE },
+    });
+    await fixture.ledger.cancel([newer, known]);
   });
 
   test("workers hear at once of what is created, asked for or moved, and when it may start at the earliest", async () => {

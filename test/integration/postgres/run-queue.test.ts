@@ -762,6 +762,21 @@ describe("reap", () => {
     expect(most()).toBeLessThan(10_000);
   });
 
+  test("one whose spec only a newer release can read does not hold up the others", async () => {
+    const [newer, known] = [job(), job()];
+    for (const of of [newer, known]) {
+      const run = await claimed(fixture, of);
+      await fixture.queue.start([run]);
+      await expireLease(run.id);
+    }
+    await fixture.pool.query(
+      `update job_revisions set spec = jsonb_set(spec::jsonb, '{retry}', '"often"')::json
+        where job_uid = $1`,
+      [newer.uid],
+    );
+    expect((await fixture.queue.reap()).interrupted).toBe(2);
+  });
+
   test("one that was started a month ago does not hold up the others", async () => {
     const [old, recent] = [job(), job()];
     for (const of of [old, recent]) {

@@ -1,5 +1,11 @@
 import type { Finding } from "./findings.ts";
-import { CONCURRENCY_POLICIES, SPEC_DEFAULTS, type JobSpec, type Schedule } from "./job.ts";
+import {
+  CONCURRENCY_POLICIES,
+  SPEC_DEFAULTS,
+  type JobSpec,
+  type RetryPolicy,
+  type Schedule,
+} from "./job.ts";
 
 /** Of a job that a newer release has stored in a form that this one does not know. Conditions know it by its field. */
 export const UNREADABLE: Finding = {
@@ -10,13 +16,14 @@ export const UNREADABLE: Finding = {
 
 /**
  * A spec as it was stored in JSON, perhaps by a newer release: during an upgrade, or before a rollback. One that cannot
- * be read is refused, so that its job does not stop the others. Its schedule is kept if that can be read: a one-time
- * job that is over must stay so. A field that no release has had before is given its default here.
+ * be read is refused, so that its job does not stop the others. Its schedule is kept if that can be read, since a
+ * one-time job that is over must stay so, and so are its retries, for the runs of a worker that died. A field that no
+ * release has had before is given its default here.
  */
 export function storedSpec(stored: unknown): JobSpec {
   const spec = fieldsOf(stored);
   if (isReadable(spec)) return stored as JobSpec;
-  const { name, schedule, suspend } = spec;
+  const { name, schedule, suspend, retry } = spec;
   return {
     name: isText(name) ? name : "",
     schedule: isSchedule(schedule) ? schedule : NO_SCHEDULE,
@@ -25,7 +32,7 @@ export function storedSpec(stored: unknown): JobSpec {
     startingDeadlineSeconds: null,
     deliveryDeadlineSeconds: SPEC_DEFAULTS.deliveryDeadlineSeconds,
     concurrencyPolicy: SPEC_DEFAULTS.concurrencyPolicy,
-    retry: NO_RETRIES,
+    retry: isRetry(retry) ? retry : NO_RETRIES,
     refusal: UNREADABLE,
   };
 }
@@ -46,7 +53,7 @@ const NO_TARGET: JobSpec["target"] = {
   timeoutSeconds: SPEC_DEFAULTS.timeoutSeconds,
 };
 
-const NO_RETRIES: JobSpec["retry"] = Object.freeze({
+const NO_RETRIES: RetryPolicy = Object.freeze({
   maxRetries: SPEC_DEFAULTS.maxRetries,
   minBackoffSeconds: SPEC_DEFAULTS.minBackoffSeconds,
   maxBackoffSeconds: SPEC_DEFAULTS.maxBackoffSeconds,
@@ -61,8 +68,7 @@ export function isSchedule(stored: unknown): stored is Schedule {
 /** Each claim of a run asks: nothing is copied. */
 function isReadable(spec: Fields): boolean {
   const { name, schedule, target, suspend, concurrencyPolicy } = spec;
-  const { startingDeadlineSeconds, deliveryDeadlineSeconds } = spec;
-  const { maxRetries, minBackoffSeconds, maxBackoffSeconds } = fieldsOf(spec["retry"]);
+  const { startingDeadlineSeconds, deliveryDeadlineSeconds, retry } = spec;
   return (
     isText(name) &&
     isSchedule(schedule) &&
@@ -71,10 +77,13 @@ function isReadable(spec: Fields): boolean {
     (startingDeadlineSeconds === null || isNumber(startingDeadlineSeconds)) &&
     isNumber(deliveryDeadlineSeconds) &&
     CONCURRENCY_POLICIES.some((policy) => policy === concurrencyPolicy) &&
-    isNumber(maxRetries) &&
-    isNumber(minBackoffSeconds) &&
-    isNumber(maxBackoffSeconds)
+    isRetry(retry)
   );
+}
+
+function isRetry(retry: unknown): retry is RetryPolicy {
+  const { maxRetries, minBackoffSeconds, maxBackoffSeconds } = fieldsOf(retry);
+  return isNumber(maxRetries) && isNumber(minBackoffSeconds) && isNumber(maxBackoffSeconds);
 }
 
 function isTarget(target: Fields): boolean {

@@ -777,6 +777,22 @@ describe("reap", () => {
     expect((await fixture.queue.reap()).interrupted).toBe(2);
   });
 
+  test("is tried again by retries that can be read, whatever else cannot", async () => {
+    const retry = { maxRetries: 1, minBackoffSeconds: 10, maxBackoffSeconds: 10 };
+    const of = job({ spec: spec({ retry }) });
+    const run = await claimed(fixture, of);
+    await fixture.queue.start([run]);
+    await expireLease(run.id);
+    await fixture.pool.query(
+      `update job_revisions set spec = jsonb_set(spec::jsonb, '{target}', '{"kind": "sms"}')::json
+        where job_uid = $1`,
+      [of.uid],
+    );
+    expect((await fixture.queue.reap()).interrupted).toBe(1);
+    expect(await fixture.runsOf(of)).toMatchObject([{ id: run.id, attempts: 1 }]);
+    await fixture.ledger.cancel([of]);
+  });
+
   test("one that was started a month ago does not hold up the others", async () => {
     const [old, recent] = [job(), job()];
     for (const of of [old, recent]) {

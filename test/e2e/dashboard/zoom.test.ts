@@ -77,6 +77,21 @@ describe.skipIf(chrome === undefined)("a small window", () => {
     await context.close();
   });
 
+  // 1,200: the least at which it stands beside the schedule.
+  test.each([1_000, 1_200])("a job's history is not cut at %s pixels", async (width) => {
+    const id = await stage.createJob({ name: "With a history" });
+    const { context, page } = await stage.openPage(`jobs/${id}`, { width, height: 620 });
+    await button(page, "Run now").click();
+    await page.getByText("success", { exact: true }).waitFor();
+    const beside = await page.evaluate(`(() => {
+      const { scrollWidth, clientWidth } = document.querySelector(".table-scroll");
+      return scrollWidth - clientWidth;
+    })()`);
+    expect(beside).toBe(0);
+    await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
+    await context.close();
+  });
+
   test("the address of a receiver that is down can be read to its end", async () => {
     const destination = `https://${"hooks.".repeat(12)}example.com:8443`;
     const { context, page } = await stage.openPage("api-keys", FOUR_TIMES);

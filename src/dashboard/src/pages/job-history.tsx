@@ -79,7 +79,7 @@ export function JobHistory({ id, deleted }: { id: string; deleted: boolean }) {
         )}
         {entries.length > 0 && (
           <DataTable
-            minWidth={520}
+            minWidth={500}
             columns={[
               { label: "Outcome", width: 110 },
               { label: "Details" },

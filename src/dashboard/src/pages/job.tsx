@@ -125,10 +125,10 @@ function OneJob({ id }: { id: string }) {
       )}
       {data && (
         <Grid>
-          <Grid.Col span={{ base: 12, md: 7 }}>
+          <Grid.Col span={{ base: 12, lg: 7 }}>
             <JobHistory id={id} deleted={gone} />
           </Grid.Col>
-          <Grid.Col span={{ base: 12, md: 5 }}>
+          <Grid.Col span={{ base: 12, lg: 5 }}>
             <JobDetails view={data} />
           </Grid.Col>
         </Grid>

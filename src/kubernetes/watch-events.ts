@@ -24,11 +24,17 @@ export async function* watchEvents<T>(
   body: AsyncIterable<Buffer>,
 ): AsyncGenerator<WatchEvent<T>[]> {
   const decoder = new StringDecoder("utf8");
-  let rest = "";
+  /** Of a line whose end has not come. Joined then, and not before: a large object comes in a hundred chunks. */
+  let pieces: string[] = [];
+  let held = 0;
   for await (const chunk of body) {
-    const lines = (rest + decoder.write(chunk)).split("\n");
-    rest = lines.pop() ?? "";
-    if (rest.length > MAX_LINE) throw new MalformedWatch("a line without end");
+    const text = decoder.write(chunk);
+    const end = text.lastIndexOf("\n") + 1;
+    const lines = end === 0 ? [] : (pieces.join("") + text.slice(0, end)).split("\n");
+    if (end > 0) [pieces, held] = [[], 0];
+    pieces.push(text.slice(end));
+    held += text.length - end;
+    if (held > MAX_LINE) throw new MalformedWatch("a line without end");
     const events: WatchEvent<T>[] = [];
     try {
       for (const line of lines) if (line !== "") events.push(parse<T>(line));

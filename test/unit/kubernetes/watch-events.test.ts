@@ -20,6 +20,21 @@ describe("watchEvents", () => {
       expect(await read(text.subarray(0, at), text.subarray(at))).toEqual([event("ü"), event("b")]);
   });
 
+  test("an object in many pieces costs no more than in one", { timeout: 10_000 }, async () => {
+    const large = event("x".repeat(8 << 20));
+    const text = Buffer.from(`${JSON.stringify(event("a"))}\n${JSON.stringify(large)}\n`);
+    async function* pieces(): AsyncGenerator<Buffer> {
+      for (let at = 0; at < text.length; at += 256) {
+        // As from a socket; otherwise no time-out would fire here.
+        if (at % 65_536 === 0) await new Promise(setImmediate);
+        yield text.subarray(at, at + 256);
+      }
+    }
+    const events: unknown[] = [];
+    for await (const together of watchEvents(pieces())) events.push(...together);
+    expect(events).toEqual([event("a"), large]);
+  });
+
   test("a line that the end cut off is no event", async () => {
     expect(await read(`${JSON.stringify(event("a"))}\n{"type":"ADD`)).toEqual([event("a")]);
   });

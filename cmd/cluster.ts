@@ -24,15 +24,11 @@ export function connectCluster(options: {
     throw new StartProblem(
       "no Kubernetes cluster is configured: set KUBECONFIG, run in a pod, or set CARILLON_JOB_STORE=postgres",
     );
-  const common = { kubeConfig, monotonic, timers, random, metrics: options.metrics };
+  const { metrics, timeoutMs } = options;
   const userAgent = `carillon/${VERSION}`;
-  const { timeoutMs } = options;
-  const client = createKubernetesClient({
-    ...common,
-    userAgent,
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-  });
-  const electorClient = createKubernetesClient({ ...common, userAgent, connections: 1 });
+  const common = { kubeConfig, userAgent, monotonic, timers, random, metrics };
+  const client = createKubernetesClient({ ...common, timeoutMs });
+  const electorClient = createKubernetesClient({ ...common, connections: 1 });
   return {
     client,
     electorClient,

@@ -67,7 +67,7 @@ export function runController(options: {
     random,
     metrics,
     log,
-    ...(reporter ? { reporter } : {}),
+    reporter,
   });
   const webhook = createWebhookSender({
     dial,
@@ -75,7 +75,7 @@ export function runController(options: {
     monotonic,
     metrics,
     version: VERSION,
-    ...(secretHeaders ? { secretHeaders } : {}),
+    secretHeaders,
   });
   const publisher = createCircuitPublisher({ circuits, worker, timers, log });
   const breakers = createCircuitBreakers({

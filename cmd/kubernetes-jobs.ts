@@ -29,14 +29,14 @@ export function createKubernetesJobs(options: {
 }): JobStoreChoice {
   const { metrics, log } = options.foundation;
   const { client, accountNamespaces } = clusterOf(options.foundation);
-  const namespaces = options.configuration.watchNamespaces ?? [];
+  const watched = options.configuration.watchNamespaces ?? [];
   const memory = createResourceMemory();
   const parts = { client, accountNamespaces, monotonic, timers, random, metrics };
   const followed = createKubernetesJobIndex({
     jobs: createKubernetesJobStore({
       ...parts,
       memory,
-      ...(namespaces.length > 0 && { namespaces }),
+      namespaces: watched.length > 0 ? watched : undefined,
     }),
     ofNamespace: (namespace) => createKubernetesJobStore({ ...parts, namespaces: [namespace] }),
     accountNamespaces,

@@ -13,7 +13,7 @@ export interface ListenAddress {
 
 /** Listens and returns the base URL; rejects with the listen error. */
 export async function listen(server: Server, { host, port }: ListenAddress): Promise<string> {
-  server.listen({ port, ...(host !== undefined && { host }) });
+  server.listen({ port, host });
   await once(server, "listening");
   return baseUrl(host, (server.address() as AddressInfo).port);
 }

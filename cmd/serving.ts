@@ -77,7 +77,7 @@ export async function serve(
       required(configuration, "jobStore") === "kubernetes"
         ? connectCluster({
             metrics,
-            ...(program === "gateway" ? { timeoutMs: REST_TIMEOUT_MS } : {}),
+            timeoutMs: program === "gateway" ? REST_TIMEOUT_MS : undefined,
           })
         : undefined;
     if (cluster) shutdown.add("API server connections", () => cluster.close());
@@ -88,7 +88,7 @@ export async function serve(
       keyRing,
       metrics,
       log,
-      ...(cluster ? { cluster } : {}),
+      cluster,
     });
     shutdown.add("database connections", () => foundation.close());
     const store = cluster

@@ -25,8 +25,8 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       const namespaceUid = namespace === undefined ? "" : await stores.namespaceUid(namespace);
       const account = await stores.accounts.create({
         name: requiredValue(positionals, "NAME"),
-        ...(namespace === undefined ? {} : { namespace }),
-        ...(namespaceUid === "" ? {} : { namespaceUid }),
+        namespace,
+        namespaceUid: namespaceUid || undefined,
       });
       return asJson(accountView(account));
     },

@@ -100,7 +100,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       const until = isoUtcOrNull(oldValidUntil);
       return {
         text: secret,
-        ...(until === null ? {} : { note: `the old secret goes on signing until ${until}` }),
+        note: until === null ? undefined : `the old secret goes on signing until ${until}`,
         json: { account: account.name, secret, old_valid_until: until },
       };
     },

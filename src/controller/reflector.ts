@@ -83,11 +83,9 @@ export function createReflector(deps: {
     let next: string | undefined;
     do {
       const silence = timers.after(STALE_AFTER_MS, onSilence);
-      const page = await jobs
-        .list({ limit: JOBS_PER_PAGE, ...(next === undefined ? {} : { continue: next }) })
-        .finally(() => {
-          silence.cancel();
-        });
+      const page = await jobs.list({ limit: JOBS_PER_PAGE, continue: next }).finally(() => {
+        silence.cancel();
+      });
       signal.throwIfAborted();
       for (const job of page.jobs) {
         uids.add(job.uid);

@@ -102,7 +102,7 @@ export function createClaimer(options: {
       exceptJobs: full.jobs,
       token,
       before: now + timing.takeUp,
-      ...(slots > 0 ? { start: { exceptDestinations: [...breakers.notClosed] } } : {}),
+      start: slots > 0 ? { exceptDestinations: [...breakers.notClosed] } : undefined,
     });
     const over = Promise.withResolvers<void>();
     if (slots > 0) filling = over.promise;

@@ -107,18 +107,14 @@ export function classifyMail(result: MailResult): DeliveryOutcome {
     case "accepted":
       return { kind: "delivered", httpStatus: 200 };
     case "unconfigured":
-      return {
-        kind: "permanent",
-        httpStatus: 500,
-        error: NO_SMTP_SETTINGS,
-      };
+      return { kind: "permanent", httpStatus: 500, error: NO_SMTP_SETTINGS };
     case "failed":
       break;
   }
   const failure = {
     httpStatus: 500,
     error: mailFailureText(result),
-    ...(result.serverFault === undefined ? {} : { destinationFault: result.serverFault }),
+    destinationFault: result.serverFault,
   };
   // `outcomeUnknown` is retryable as well: only jobs that asked for retries risk a second mail.
   return result.outcomeUnknown || result.retryable

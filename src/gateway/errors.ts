@@ -107,11 +107,7 @@ export function errorAnswer(error: unknown): ErrorAnswer {
   return {
     status: api.status,
     headers: api.headers,
-    body: {
-      error: api.message,
-      code: api.code,
-      ...(api.details ? { details: api.details } : {}),
-    },
+    body: { error: api.message, code: api.code, details: api.details },
     unexpected: known === undefined,
   };
 }

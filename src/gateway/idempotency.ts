@@ -61,7 +61,7 @@ export async function idempotently(options: IdempotentWork): Promise<ApiAnswer> 
     scope: options.scope,
     key,
     fingerprint: request.json?.fingerprint() ?? "",
-    ...(options.repeatable ? { retakeAfterMs: GIVEN_UP_AFTER_MS } : {}),
+    retakeAfterMs: options.repeatable ? GIVEN_UP_AFTER_MS : undefined,
   });
   switch (begun.kind) {
     case "fresh":

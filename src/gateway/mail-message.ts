@@ -62,21 +62,15 @@ export function mailMessage(request: SendRequest): MailMessage {
     subject: request.subject,
     body: request.body,
     isHtml: request.is_html ?? false,
-    ...(request.cc ? { cc: request.cc.map(wireAddress) } : {}),
-    ...(request.bcc ? { bcc: request.bcc.map(wireAddress) } : {}),
-    ...(request.reply_to === undefined ? {} : { replyTo: wireAddress(request.reply_to) }),
-    ...(request.headers ? { headers: request.headers } : {}),
-    ...(attachments
-      ? {
-          attachments: attachments.map(({ attachment, content = Buffer.alloc(0) }) => ({
-            filename: attachment.filename,
-            ...(attachment.content_type === undefined
-              ? {}
-              : { contentType: attachment.content_type }),
-            content,
-          })),
-        }
-      : {}),
+    cc: request.cc?.map(wireAddress),
+    bcc: request.bcc?.map(wireAddress),
+    replyTo: request.reply_to === undefined ? undefined : wireAddress(request.reply_to),
+    headers: request.headers,
+    attachments: attachments?.map(({ attachment, content = Buffer.alloc(0) }) => ({
+      filename: attachment.filename,
+      contentType: attachment.content_type,
+      content,
+    })),
   };
 }
 

@@ -24,7 +24,7 @@ export async function deleteResource(
       body: {
         apiVersion: "v1",
         kind: "DeleteOptions",
-        preconditions: { uid, ...(resourceVersion === undefined ? {} : { resourceVersion }) },
+        preconditions: { uid, resourceVersion },
         propagationPolicy: "Background",
       },
     });

@@ -69,10 +69,7 @@ export function createKubernetesJobIndex(deps: KubernetesJobIndexDependencies): 
       let position: string | undefined;
       let next: string | undefined;
       do {
-        const page = await store.list({
-          limit: JOBS_PER_PAGE,
-          ...(next === undefined ? {} : { continue: next }),
-        });
+        const page = await store.list({ limit: JOBS_PER_PAGE, continue: next });
         for (const job of page.jobs) changed(account, entry, job);
         position ??= page.position;
         next = page.continue;

@@ -51,12 +51,7 @@ export function createLeaseLock(input: {
   return {
     async get(signal) {
       try {
-        last = await client.call<Lease>({
-          ...common,
-          ...(signal && { signal }),
-          verb: "get",
-          path,
-        });
+        last = await client.call<Lease>({ ...common, signal, verb: "get", path });
       } catch (error) {
         if (isNotFound(error)) return undefined;
         throw error;
@@ -73,7 +68,7 @@ export function createLeaseLock(input: {
     async create(record, signal) {
       last = await client.call<Lease>({
         ...common,
-        ...(signal && { signal }),
+        signal,
         verb: "create",
         path: collection,
         body: {
@@ -88,7 +83,7 @@ export function createLeaseLock(input: {
       if (!last) throw new Error("a Lease is read or created before it is updated");
       last = await client.call<Lease>({
         ...common,
-        ...(signal && { signal }),
+        signal,
         verb: "update",
         path,
         body: { ...last, spec: leaseSpec(record) },

@@ -80,7 +80,7 @@ async function listOnce(
       resource: PLURAL,
       path,
       query: { limit, continue: token, labelSelector },
-      ...(limit > 1 && { mostBytes: MOST_PAGE_BYTES }),
+      mostBytes: limit > 1 ? MOST_PAGE_BYTES : undefined,
       ...others,
     });
   } catch (error) {

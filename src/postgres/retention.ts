@@ -273,8 +273,7 @@ export function createRetention(options: RetentionOptions): {
 
   return {
     run: async (signal) => {
-      const { batchSize } = options;
-      const sweep = { pool, signal, ...(batchSize === undefined ? {} : { size: batchSize }) };
+      const sweep = { pool, signal, size: options.batchSize };
       const errors: unknown[] = [];
       for (const step of [
         executions,

@@ -54,7 +54,7 @@ export async function startHealthServer(options: {
   }
 
   const { host, port } = options;
-  server.listen({ port, ...(host !== undefined && { host }) });
+  server.listen({ port, host });
   await once(server, "listening");
   return {
     port: (server.address() as AddressInfo).port,

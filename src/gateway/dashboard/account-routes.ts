@@ -52,10 +52,7 @@ export function accountRoutes(options: AccountRouteOptions) {
             message: `must be at most ${most}: the installation keeps no more`,
           },
         ]);
-      const account = await accounts.update(request.account, {
-        ...(timeZone === undefined ? {} : { timeZone }),
-        ...(retentionDays === undefined ? {} : { retentionDays }),
-      });
+      const account = await accounts.update(request.account, { timeZone, retentionDays });
       return { status: 200, body: accountView(account) };
     },
 
@@ -127,8 +124,8 @@ export function accountRoutes(options: AccountRouteOptions) {
       const namespaceUid = namespace === undefined ? "" : await binding?.uidOf(namespace);
       const account = await accounts.create({
         name,
-        ...(namespace === undefined ? {} : { namespace }),
-        ...(namespaceUid ? { namespaceUid } : {}),
+        namespace,
+        namespaceUid: namespaceUid || undefined,
       });
       try {
         const made = await createInvitation(request, { account: account.id, email, role: "owner" });

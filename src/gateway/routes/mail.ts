@@ -105,15 +105,9 @@ export function mailRoutes(options: MailRouteOptions) {
     },
 
     async listLogs(request: ApiRequest<undefined, LogsQuery>): Promise<ApiAnswer> {
-      const { limit = 10, offset = 0, status, kind, to } = request.query;
-      const { logs, total } = await emailLog.list({
-        account: request.account,
-        limit,
-        offset,
-        ...(status ? { status } : {}),
-        ...(kind ? { kind } : {}),
-        ...(to === undefined ? {} : { to }),
-      });
+      const { account, query } = request;
+      const { limit = 10, offset = 0 } = query;
+      const { logs, total } = await emailLog.list({ ...query, account, limit, offset });
       return { status: 200, body: { logs: logs.map(restLogEntry), total, limit, offset } };
     },
   };

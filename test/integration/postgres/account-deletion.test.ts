@@ -8,8 +8,6 @@ import { transaction, type Queryable } from "../../../src/postgres/pool.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
-import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
-import { until } from "../../until.ts";
 import {
   change,
   cursorOf,
@@ -19,6 +17,8 @@ import {
   scheduled,
   type RunsFixture,
 } from "./runs-fixture.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -217,14 +217,11 @@ test("cursors are locked in the order in which a leader locks them, page by page
   const second = job({ account, uid: higher, id: "job-1" });
   await ledger.apply([change(first), change(second)]);
   const lock = "select from job_cursors where job_uid = $1 for update";
-  const leader = await pool.connect();
-  await leader.query("begin");
-  await leader.query(lock, [first.uid]);
+  const leader = await openTransaction(pool, lock, [first.uid]);
   const deleted = accounts.delete(account);
-  await until("the deletion waits", async () => (await statementsThatWaitForALock(pool)) > 0);
-  await leader.query(lock, [second.uid]);
-  await leader.query("commit");
-  leader.release();
+  await untilLockWaits(pool);
+  await leader.client.query(lock, [second.uid]);
+  await leader.commit();
   await deleted;
   expect(begun).toBe(1);
   for (const of of [first, second])

@@ -17,9 +17,9 @@ import { createSigningSecrets } from "../../../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../../../src/postgres/smtp-settings.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { createCredentials, followMailCatcher } from "../../../src/standalone/first-start.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
-import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
-import { until } from "../../until.ts";
 
 const key = (fill: number): string => Buffer.alloc(32, fill).toString("base64");
 const keyRing = parseKeyRing(`k1:${key(1)}`);
@@ -281,45 +281,37 @@ describe("signing secrets", () => {
     const account = await newAccount();
     const id = randomUUID();
     const context = sealContext({ table: "signing_secrets", column: "secret", account, row: id });
-    const first = await pool.connect();
-    try {
-      await first.query("begin");
-      await first.query("insert into signing_secrets (id, account, secret) values ($1, $2, $3)", [
-        id,
-        account,
-        keyRing.encrypt("whsec_first", context),
-      ]);
-      const rotated = store.rotate(account);
-      await until("it waits", async () => (await statementsThatWaitForALock(pool)) === 1);
-      await first.query("commit");
-      const { secret } = await rotated;
-      expect(await store.current(account)).toEqual([secret, "whsec_first"]);
-    } finally {
-      first.release();
-    }
+    const first = await openTransaction(
+      pool,
+      "insert into signing_secrets (id, account, secret) values ($1, $2, $3)",
+      [id, account, keyRing.encrypt("whsec_first", context)],
+    );
+    const rotated = store.rotate(account);
+    await untilLockWaits(pool);
+    await first.commit();
+    const { secret } = await rotated;
+    expect(await store.current(account)).toEqual([secret, "whsec_first"]);
   });
 
   test("a first use that comes during a rotation waits for it", async () => {
     const store = createSigningSecrets({ pool, keyRing });
     const account = await newAccount();
-    const rotation = await pool.connect();
-    try {
-      await rotation.query("begin");
-      await rotation.query("select 1 from accounts where id = $1 for update", [account]);
-      const first = store.current(account);
-      await until("it waits", async () => (await statementsThatWaitForALock(pool)) === 1);
-      const id = randomUUID();
-      const context = sealContext({ table: "signing_secrets", column: "secret", account, row: id });
-      // Ends in a deadlock if the first use has its place in the index already.
-      await rotation.query(
-        "insert into signing_secrets (id, account, secret) values ($1, $2, $3)",
-        [id, account, keyRing.encrypt("whsec_rotated", context)],
-      );
-      await rotation.query("commit");
-      expect(await first).toEqual(["whsec_rotated"]);
-    } finally {
-      rotation.release();
-    }
+    const rotation = await openTransaction(
+      pool,
+      "select 1 from accounts where id = $1 for update",
+      [account],
+    );
+    const first = store.current(account);
+    await untilLockWaits(pool);
+    const id = randomUUID();
+    const context = sealContext({ table: "signing_secrets", column: "secret", account, row: id });
+    // Ends in a deadlock if the first use has its place in the index already.
+    await rotation.client.query(
+      "insert into signing_secrets (id, account, secret) values ($1, $2, $3)",
+      [id, account, keyRing.encrypt("whsec_rotated", context)],
+    );
+    await rotation.commit();
+    expect(await first).toEqual(["whsec_rotated"]);
   });
 
   test("a rotation before the first use replaces nothing", async () => {
@@ -341,18 +333,16 @@ describe("signing secrets", () => {
   test("a rotation waits for the one before it", async () => {
     const store = createSigningSecrets({ pool, keyRing });
     const account = await newAccount();
-    const before = await pool.connect();
-    try {
-      await before.query("begin");
-      await before.query("select 1 from accounts where id = $1 for no key update", [account]);
-      const rotated = Promise.all([1, 2].map(() => store.rotate(account)));
-      await until("both wait", async () => (await statementsThatWaitForALock(pool)) === 2);
-      await before.query("commit");
-      const secrets = (await rotated).map(({ secret }) => secret);
-      expect(new Set(await store.current(account))).toEqual(new Set(secrets));
-    } finally {
-      before.release();
-    }
+    const before = await openTransaction(
+      pool,
+      "select 1 from accounts where id = $1 for no key update",
+      [account],
+    );
+    const rotated = Promise.all([1, 2].map(() => store.rotate(account)));
+    await untilLockWaits(pool, 2);
+    await before.commit();
+    const secrets = (await rotated).map(({ secret }) => secret);
+    expect(new Set(await store.current(account))).toEqual(new Set(secrets));
   });
 
   test("no more sign at a time than fit into a header", async () => {
@@ -410,22 +400,17 @@ test("a password that is set while all are sealed again stays", async () => {
   const both = parseKeyRing(`k2:${key(2)},k1:${key(1)}`);
   const settings = createSmtpSettingsStore({ pool, keyRing: both });
   await createSmtpSettingsStore({ pool, keyRing }).set(account, SMTP);
-  const user = await pool.connect();
-  try {
-    await user.query("begin");
-    const context = { table: "smtp_settings", column: "password", account, row: account };
-    await user.query("update smtp_settings set password = $2 where account = $1", [
-      account,
-      both.encrypt("new", sealContext(context)),
-    ]);
-    const sealed = reencryptAll({ pool, keyRing: both });
-    await until("it waits", async () => (await statementsThatWaitForALock(pool)) === 1);
-    await user.query("commit");
-    await sealed;
-    expect((await settings.get(account))?.password).toBe("new");
-  } finally {
-    user.release();
-  }
+  const context = { table: "smtp_settings", column: "password", account, row: account };
+  const user = await openTransaction(
+    pool,
+    "update smtp_settings set password = $2 where account = $1",
+    [account, both.encrypt("new", sealContext(context))],
+  );
+  const sealed = reencryptAll({ pool, keyRing: both });
+  await untilLockWaits(pool);
+  await user.commit();
+  await sealed;
+  expect((await settings.get(account))?.password).toBe("new");
   await reencryptAll({ pool, keyRing: parseKeyRing(`k1:${key(1)},k2:${key(2)}`) });
 });
 

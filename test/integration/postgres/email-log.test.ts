@@ -10,8 +10,8 @@ import {
 } from "../../../src/postgres/email-log-retention.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
-import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
-import { until } from "../../until.ts";
+import { statementsThatWaitForALock, untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
@@ -54,20 +54,17 @@ function entry(account: string, over: Partial<Entry> = {}): Entry {
   };
 }
 
+const holding = (account: string) =>
+  openTransaction(pool, "select from email_log_counts where account = $1 for update", [account]);
+
 /**
  * `others` sorts first: a writer of both locks the counters of `others`, and then waits for the held ones of `mine`.
  */
 async function heldAndOthers(log: EmailLog) {
   const [others = "", mine = ""] = [randomUUID(), randomUUID()].sort();
   await Promise.all([log.append(entry(mine)), log.append(entry(others))]);
-  const holder = await pool.connect();
-  await holder.query("begin");
-  await holder.query("select from email_log_counts where account = $1 for update", [mine]);
-  const release = async () => {
-    await holder.query("commit");
-    holder.release();
-  };
-  return { others, mine, release };
+  const holder = await holding(mine);
+  return { others, mine, release: holder.commit };
 }
 
 /** Inserts entries of past months with their counters, as if they had been appended then. */
@@ -237,9 +234,7 @@ describe("the email log", () => {
     });
     const log = createEmailLog({ pool: patient });
     await Promise.all([log.append(entry(mine)), log.append(entry(others))]);
-    const holder = await pool.connect();
-    await holder.query("begin");
-    await holder.query("select from email_log_counts where account = $1 for update", [mine]);
+    const holder = await holding(mine);
 
     // Both are in the same group.
     const [refused, written] = await Promise.allSettled([
@@ -248,11 +243,10 @@ describe("the email log", () => {
     ]);
     expect([refused?.status, written?.status]).toEqual(["rejected", "fulfilled"]);
     const waits = log.append(entry(mine));
-    await until("it waits", async () => (await statementsThatWaitForALock(pool)) > 0);
+    await untilLockWaits(pool);
     for (let n = 0; n < 3; n += 1) await log.append(entry(others));
     expect(await statementsThatWaitForALock(pool)).toBe(1);
-    await holder.query("commit");
-    holder.release();
+    await holder.commit();
     await waits;
     await Promise.all([log.append(entry(mine)), log.append(entry(others))]);
 
@@ -323,12 +317,11 @@ describe("the email log", () => {
     const log = createEmailLog({ pool: impatient });
     await createEmailLog({ pool }).append(entry(account));
     const [month] = await emailLogMonths({ pool });
-    const holder = await pool.connect();
     // The lock of CREATE INDEX.
-    await holder.query(`begin; lock table email_log_${month?.replace("-", "_")} in share mode`);
+    const lock = `lock table email_log_${month?.replace("-", "_")} in share mode`;
+    const holder = await openTransaction(pool, lock);
     const meanwhile = await log.ready(account).catch((error: unknown) => error);
-    await holder.query("rollback");
-    holder.release();
+    await holder.rollback();
     expect(meanwhile).toBeInstanceOf(DependencyUnavailable);
     await log.ready(account);
     const { rows } = await pool.query("select entries from email_log_counts where account = $1", [

@@ -12,9 +12,10 @@ import {
   LockHeld,
 } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
-import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 
 let database: TestDatabase;
@@ -148,21 +149,19 @@ describe("idempotency keys", () => {
       });
       const asked = request();
       const { account, scope, key, fingerprint } = asked;
-      const holder = await pool.connect();
-      await holder.query("begin");
-      await holder.query(
+      const holder = await openTransaction(
+        pool,
         "insert into idempotency_keys (account, scope, key, token, fingerprint) values ($1, $2, $3, $4, $5)",
         [account, scope, key, randomUUID(), fingerprint],
       );
       const beginning = keys.begin(asked);
       beginning.catch(() => undefined);
-      await until("it waits", async () => (await statementsThatWaitForALock(pool)) > 0);
+      await untilLockWaits(pool);
       proxy.cut();
       await expect(beginning).rejects.toThrow(DependencyUnavailable);
       // By then the key has been freed for the first time, when there was nothing to free yet.
       await delay(500);
-      await holder.query("rollback");
-      holder.release();
+      await holder.rollback();
       const other = createIdempotencyKeys({ pool, timers });
       await until("it has begun", async () => {
         const { rowCount } = await pool.query("select 1 from idempotency_keys where account = $1", [

@@ -4,9 +4,9 @@ import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createIdentities } from "../../../src/postgres/identities.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
-import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
-import { until } from "../../until.ts";
 
 const EMAIL = "leaving@example.com";
 const PERSON: ProviderPerson = {
@@ -34,18 +34,9 @@ test("who is being removed during the first sign-in is nobody's user", async () 
     email: EMAIL,
     password: "eight chars",
   });
-  const removal = await pool.connect();
-  try {
-    await removal.query("begin");
-    await removal.query("delete from users where id = $1", [user.id]);
-    const found = createIdentities({ pool }).userOf(PERSON);
-    await until(
-      "it waits for the removal",
-      async () => (await statementsThatWaitForALock(pool)) === 1,
-    );
-    await removal.query("commit");
-    expect(await found).toEqual({ kind: "unknown" });
-  } finally {
-    removal.release();
-  }
+  const removal = await openTransaction(pool, "delete from users where id = $1", [user.id]);
+  const found = createIdentities({ pool }).userOf(PERSON);
+  await untilLockWaits(pool);
+  await removal.commit();
+  expect(await found).toEqual({ kind: "unknown" });
 });

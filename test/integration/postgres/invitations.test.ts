@@ -8,9 +8,9 @@ import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { passwordsWait } from "../../postgres/passwords-wait.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
-import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
-import { until } from "../../until.ts";
 
 const PASSWORD = "correct horse battery";
 
@@ -80,20 +80,16 @@ describe("an invitation that is accepted, while the password waits for its turn,
 test("of two who use one link at once the second finds it gone", async () => {
   const invitations = createInvitations({ pool });
   const { invitation, token } = await invite(invitations, { account, email, role: "member" });
-  const other = await pool.connect();
-  try {
-    await other.query("begin");
-    await other.query("select 1 from invitations where id = $1 for update", [invitation.id]);
-    const accepted = Promise.all(
-      ["one", "two"].map((client) => invitations.accept(token, PASSWORD, client)),
-    );
-    await until("both wait", async () => (await statementsThatWaitForALock(pool)) === 2);
-    await other.query("commit");
-    const emails = (await accepted).map((user) => user?.email);
-    expect(new Set(emails)).toEqual(new Set([email, undefined]));
-  } finally {
-    other.release();
-  }
+  const other = await openTransaction(pool, "select 1 from invitations where id = $1 for update", [
+    invitation.id,
+  ]);
+  const accepted = Promise.all(
+    ["one", "two"].map((client) => invitations.accept(token, PASSWORD, client)),
+  );
+  await untilLockWaits(pool, 2);
+  await other.commit();
+  const emails = (await accepted).map((user) => user?.email);
+  expect(new Set(emails)).toEqual(new Set([email, undefined]));
 });
 
 test("a link that is none has no password judged, nor hashed", async () => {
@@ -108,21 +104,15 @@ test("somebody who is being removed invites nobody and signs in no more", async 
     email: `inviter${count}@example.com`,
     password: PASSWORD,
   });
-  const removal = await pool.connect();
-  try {
-    await removal.query("begin");
-    await removal.query("delete from users where id = $1", [inviter.id]);
-    const to = { account, email, role: "owner", by: inviter.id } as const;
-    const tried = Promise.all([
-      createInvitations({ pool }).create(to),
-      createSessions({ pool }).create(inviter.id),
-    ]);
-    await until("both inserts wait", async () => (await statementsThatWaitForALock(pool)) === 2);
-    await removal.query("commit");
-    expect(await tried).toEqual([undefined, undefined]);
-  } finally {
-    removal.release();
-  }
+  const removal = await openTransaction(pool, "delete from users where id = $1", [inviter.id]);
+  const to = { account, email, role: "owner", by: inviter.id } as const;
+  const tried = Promise.all([
+    createInvitations({ pool }).create(to),
+    createSessions({ pool }).create(inviter.id),
+  ]);
+  await untilLockWaits(pool, 2);
+  await removal.commit();
+  expect(await tried).toEqual([undefined, undefined]);
 });
 
 test("of two accounts' invitations that one person accepts at once, one counts", async () => {
@@ -143,30 +133,19 @@ test("of two accounts' invitations that one person accepts at once, one counts",
 
 test("a user who is made while the account is deleted does not keep the address", async () => {
   const users = createUsers({ pool });
-  const deletion = await pool.connect();
-  try {
-    await deletion.query("begin");
-    await deletion.query("update accounts set deleted_at = now() where id = $1", [account]);
-    await deletion.query("delete from users where account = $1", [account]);
-    let settled = false;
-    const made = users
-      .create({ account, email, password: PASSWORD })
-      .then(
-        () => "made",
-        () => "refused",
-      )
-      .finally(() => {
-        settled = true;
-      });
-    await until(
-      "the insert waits",
-      async () => settled || (await statementsThatWaitForALock(pool)) > 0,
-    );
-    await deletion.query("commit");
-    expect(await made).toBe("refused");
-  } finally {
-    deletion.release();
-  }
+  const deletion = await openTransaction(
+    pool,
+    "update accounts set deleted_at = now() where id = $1",
+    [account],
+  );
+  await deletion.client.query("delete from users where account = $1", [account]);
+  const made = users.create({ account, email, password: PASSWORD }).then(
+    () => "made",
+    () => "refused",
+  );
+  await Promise.race([made, untilLockWaits(pool)]);
+  await deletion.commit();
+  expect(await made).toBe("refused");
   const elsewhere = await createAccounts({ pool }).create({ name: "elsewhere" });
   expect(await users.create({ account: elsewhere.id, email, password: PASSWORD })).toMatchObject({
     email,

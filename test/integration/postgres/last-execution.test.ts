@@ -2,7 +2,6 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import type { Closing } from "../../../src/domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { until } from "../../until.ts";
 import {
   asLast,
   change,
@@ -17,6 +16,8 @@ import {
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -49,19 +50,10 @@ async function closedWhile(
   text: string,
   values: unknown[],
 ): Promise<void> {
-  const other = await fixture.pool.connect();
-  await other.query("begin");
-  await other.query(text, [of.uid, ...values]);
+  const other = await openTransaction(fixture.pool, text, [of.uid, ...values]);
   const closed = fixture.queue.close([closing]);
-  await until("the closing waits", async () => {
-    const { rowCount } = await fixture.pool.query(
-      `select from pg_stat_activity
-        where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
-    );
-    return rowCount === 1;
-  });
-  await other.query("commit");
-  other.release();
+  await untilLockWaits(fixture.pool);
+  await other.commit();
   expect(await closed).toEqual(new Set([closing.run.id]));
 }
 

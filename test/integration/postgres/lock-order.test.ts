@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { until } from "../../until.ts";
 import {
   change,
   claimed,
@@ -13,6 +12,8 @@ import {
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -37,20 +38,11 @@ async function leavesSecond(
 ): Promise<boolean> {
   const lock = ({ table }: Row) =>
     `select from ${table} where ${table === "runs" ? "id" : "job_uid"} = $1 for update`;
-  const holder = await fixture.pool.connect();
-  await holder.query("begin");
-  await holder.query(lock(first), [first.id]);
+  const holder = await openTransaction(fixture.pool, lock(first), [first.id]);
   const acting = act();
-  await until("somebody waits", async () => {
-    const { rowCount } = await fixture.pool.query(
-      `select from pg_stat_activity
-        where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
-    );
-    return rowCount === 1;
-  });
-  const { rowCount } = await holder.query(`${lock(second)} skip locked`, [second.id]);
-  await holder.query("commit");
-  holder.release();
+  await untilLockWaits(fixture.pool);
+  const { rowCount } = await holder.client.query(`${lock(second)} skip locked`, [second.id]);
+  await holder.commit();
   await acting;
   return rowCount === 1;
 }

@@ -21,6 +21,7 @@ import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { admin } from "../../postgres/admin.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { createEmptyDatabase, urlAs, type TestDatabase } from "../../postgres/database.ts";
 import { migrateUpTo } from "../../postgres/older-schema.ts";
 import { untilWanted } from "../../postgres/wanted.ts";
@@ -81,17 +82,8 @@ async function duringBackup() {
   const { url } = await empty();
   const missing = await migrateUpTo(url, BEFORE_RUNS);
   const pool = poolOf(url);
-  const backup = await pool.connect();
-  await backup.query("begin; lock table runs in access share mode");
-  return {
-    url,
-    missing,
-    pool,
-    endBackup: async () => {
-      await backup.query("commit");
-      backup.release();
-    },
-  };
+  const backup = await openTransaction(pool, "lock table runs in access share mode");
+  return { url, missing, pool, endBackup: backup.commit };
 }
 
 test("during a backup, which holds every table, it waits without holding up those who work on them", async () => {
@@ -248,13 +240,11 @@ test("one that has nothing to do waits for another that holds a table all the sa
   const { url } = await empty();
   await migrate({ url, appVersion: "1.0.0" });
   const pool = createPool({ url, applicationName: "test" });
-  const other = await pool.connect();
-  await other.query("begin; lock table jobs in access exclusive mode");
+  const other = await openTransaction(pool, "lock table jobs in access exclusive mode");
   const waiting = Promise.withResolvers<string>();
   const migrated = migrate({ url, appVersion: "1.0.0", onProgress: waiting.resolve });
   expect(await waiting.promise).toMatch(/^Waiting for another migration/);
-  await other.query("commit");
-  other.release();
+  await other.commit();
   expect(await migrated).toEqual({ applied: [] });
   await pool.end();
 });

@@ -21,7 +21,8 @@ import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
-import { statementsThatWaitForALock } from "../../postgres/lock-waits.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { until } from "../../until.ts";
 import {
   change,
@@ -105,15 +106,16 @@ async function bothUnderWay(at: number) {
 async function reconcileWhileItCloses(of: Job, run: ClaimedRun): Promise<void> {
   const decision = await decided(of);
   if (decision === undefined) throw new Error("nothing to apply");
-  const other = await fixture.pool.connect();
-  await other.query("begin");
-  await other.query("select from job_cursors where job_uid = $1 for update", [of.uid]);
+  const other = await openTransaction(
+    fixture.pool,
+    "select from job_cursors where job_uid = $1 for update",
+    [of.uid],
+  );
   const applied = fixture.ledger.apply([decision]);
-  await until("the change waits", () => waiting(1));
+  await untilLockWaits(fixture.pool);
   const closed = fixture.queue.close([success(run)]);
-  await until("the closing waits for the change", () => waiting(2));
-  await other.query("commit");
-  other.release();
+  await untilLockWaits(fixture.pool, 2);
+  await other.commit();
   expect(await applied).toEqual({ conflicts: [], created: 0 });
   expect(await closed).toEqual(new Set([run.id]));
 }
@@ -152,9 +154,6 @@ async function halt(of: Job): Promise<void> {
 const onceOf = async (of: Job): Promise<OnceState> => (await cursorOf(fixture.ledger, of)).once;
 
 const reasonsOf = async (of: Job) => (await fixture.missedOf(of)).map(({ reason }) => reason);
-
-const waiting = async (sessions: number) =>
-  (await statementsThatWaitForALock(fixture.pool)) === sessions;
 
 /** A worker starts and delivers the due run. Nothing else is recorded. */
 async function delivers(of: Job, at: number): Promise<void> {
@@ -645,12 +644,13 @@ describe("refused at its start", () => {
     await reconcile(of);
     const run = await claimOne(fixture.queue, of);
     await halt(of);
-    const leader = await fixture.pool.connect();
-    await leader.query("begin");
-    await leader.query("update job_cursors set version = version + 1 where job_uid = $1", [of.uid]);
+    const leader = await openTransaction(
+      fixture.pool,
+      "update job_cursors set version = version + 1 where job_uid = $1",
+      [of.uid],
+    );
     await refused(run);
-    await leader.query("commit");
-    leader.release();
+    await leader.commit();
     expect((await fixture.runsOf(of)).map(({ state }) => state)).toEqual(["claimed"]);
     expect(await onceOf(of)).toBe("fired");
     await refused(run);
@@ -663,23 +663,16 @@ describe("refused at its start", () => {
     await reconcile(of);
     const run = await claimOne(fixture.queue, of);
     await halt(of);
-    const other = await fixture.pool.connect();
-    await other.query("begin");
-    await other.query("select from runs where id = $1 for update", [run.id]);
+    const other = await openTransaction(fixture.pool, "select from runs where id = $1 for update", [
+      run.id,
+    ]);
     const refusing = refused(run);
-    await until("the start waits for the run", async () => {
-      const { rowCount } = await fixture.pool.query(
-        `select from pg_stat_activity
-          where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
-      );
-      return rowCount === 1;
-    });
+    await untilLockWaits(fixture.pool);
     await fixture.pool.query(
       "update job_cursors set version = version + 1, startable = true where job_uid = $1",
       [of.uid],
     );
-    await other.query("commit");
-    other.release();
+    await other.commit();
     await refusing;
     expect((await fixture.runsOf(of)).map(({ state }) => state)).toEqual(["claimed"]);
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
@@ -723,18 +716,15 @@ async function closedMeanwhile(of: Job, newer: Job): Promise<void> {
   const run = await started(of);
   const change = await decided(newer);
   if (change === undefined) throw new Error("nothing to apply");
-  const other = await pool.connect();
-  await other.query("begin");
-  await other.query("insert into job_revisions values ($1, $2, '{}')", [
+  const other = await openTransaction(pool, "insert into job_revisions values ($1, $2, '{}')", [
     newer.uid,
     newer.generation,
   ]);
   const applied = ledger.apply([change]);
-  await until("the leader waits", () => waiting(1));
+  await untilLockWaits(pool);
   const closed = queue.close([success(run)]);
-  await until("the closing waits for the leader", () => waiting(2));
-  await other.query("rollback");
-  other.release();
+  await untilLockWaits(pool, 2);
+  await other.rollback();
   expect((await applied).conflicts).toEqual([]);
   expect(await closed).toEqual(new Set([run.id]));
 }

@@ -15,6 +15,7 @@ import {
 } from "../../../src/postgres/pool.ts";
 import { sqlState } from "../../../src/postgres/sql-state.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import {
   createEmptyDatabase,
   createTestDatabase,
@@ -224,11 +225,9 @@ describe("on a server that lets nobody else in", () => {
 test("waiting too long for a lock is an outage, not a fault of the statement", async () => {
   await pool.query("create table locked (n int)");
   const impatient = createPool({ url: database.url, applicationName: "test", lockTimeoutMs: 50 });
-  const holder = await pool.connect();
-  await holder.query("begin; lock table locked");
+  const holder = await openTransaction(pool, "lock table locked");
   await expect(impatient.query("select from locked")).rejects.toThrow(DependencyUnavailable);
-  await holder.query("rollback");
-  holder.release();
+  await holder.rollback();
   await impatient.query("select from locked");
   await impatient.end();
 });

@@ -17,8 +17,9 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import { until } from "../../until.ts";
 import { untilWanted } from "../../postgres/wanted.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 
 /** A database for each test, because the retention task deletes from the whole database. */
 let fixture: RunsFixture;
@@ -397,27 +398,19 @@ test("a revision to which a restored store just goes back stays", async () => {
   await fixture.ledger.apply([change(of)]);
   const from = await cursorOf(fixture.ledger, of);
   await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
-  const leader = await fixture.pool.connect();
-  await leader.query("begin");
-  await leader.query("update job_cursors set generation = 1 where job_uid = $1", [of.uid]);
-  await leader.query("update job_revisions set spec = spec where job_uid = $1 and generation = 1", [
-    of.uid,
-  ]);
-  let over = false;
-  const retained = run(90).finally(() => (over = true));
-  await until(
-    "retention has gone by, or waits",
-    async () =>
-      over ||
-      (
-        await fixture.pool.query(
-          `select from pg_stat_activity
-            where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
-        )
-      ).rowCount !== 0,
+  const leader = await openTransaction(
+    fixture.pool,
+    "update job_cursors set generation = 1 where job_uid = $1",
+    [of.uid],
   );
-  await leader.query("commit");
-  leader.release();
+  await leader.client.query(
+    "update job_revisions set spec = spec where job_uid = $1 and generation = 1",
+    [of.uid],
+  );
+  const retained = run(90);
+  // Until it has gone by, or waits.
+  await Promise.race([retained, untilLockWaits(fixture.pool)]);
+  await leader.commit();
   await retained;
   const { rows } = await fixture.pool.query(
     "select generation from job_revisions where job_uid = $1 order by generation",

@@ -12,6 +12,8 @@ import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { UNREADABLE } from "../../../src/domain/stored-spec.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { until } from "../../until.ts";
 import {
   change,
@@ -261,20 +263,11 @@ describe("apply", () => {
       { ...of, generation: 2 },
       { from, create: [scheduled(run.scheduledAt)], to: { generation: 2 } },
     );
-    const closing = await fixture.pool.connect();
-    await closing.query("begin");
-    await closeRuns(closing, [success(run)], () => undefined);
-    const { rows } = await closing.query<{ pid: number }>("select pg_backend_pid() as pid");
+    const closing = await openTransaction(fixture.pool);
+    await closeRuns(closing.client, [success(run)], () => undefined);
     const applying = fixture.anotherLedger().apply([edit]);
-    await until("it waits", async () => {
-      const waiting = await fixture.pool.query(
-        "select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))",
-        [rows[0]?.pid],
-      );
-      return waiting.rowCount === 1;
-    });
-    await closing.query("commit");
-    closing.release();
+    await untilLockWaits(fixture.pool);
+    await closing.commit();
     expect(await applying).toEqual({ conflicts: [], created: 0 });
     expect(await fixture.runsOf(of)).toEqual([]);
   });
@@ -669,19 +662,17 @@ describe("cancel, orphans, runNow", () => {
     const jobs = Array.from({ length: 10 }, () => job());
     await fixture.ledger.apply(jobs.map((of) => change(of)));
     const ledger = fixture.anotherLedger();
-    const holder = await fixture.pool.connect();
-    await holder.query("begin");
     const uids = jobs.map((of) => of.uid);
-    await holder.query("select from job_cursors where job_uid = any($1) for update", [uids]);
+    const holder = await openTransaction(
+      fixture.pool,
+      "select from job_cursors where job_uid = any($1) for update",
+      [uids],
+    );
     const cancelled = Promise.all(jobs.map((of) => ledger.cancel([of], "one account")));
     const other = job();
-    try {
-      await ledger.cancel([other], "another");
-      expect((await cursorOf(ledger, other)).deleted).toBe(true);
-    } finally {
-      await holder.query("rollback");
-      holder.release();
-    }
+    await ledger.cancel([other], "another");
+    expect((await cursorOf(ledger, other)).deleted).toBe(true);
+    await holder.rollback();
     await cancelled;
     const cursors = await ledger.cursors(uids);
     expect(uids.map((uid) => cursors.get(uid)?.deleted)).toEqual(uids.map(() => true));
@@ -778,20 +769,11 @@ describe("cancel, orphans, runNow", () => {
   test("a start that commits while the job is cancelled is not lost", async () => {
     const of = job();
     const run = await claimed(fixture, of);
-    const starting = await fixture.pool.connect();
-    await starting.query("begin");
-    expect(await startRuns(starting, [run])).toEqual(new Set([run.id]));
-    const { rows } = await starting.query<{ pid: number }>("select pg_backend_pid() as pid");
+    const starting = await openTransaction(fixture.pool);
+    expect(await startRuns(starting.client, [run])).toEqual(new Set([run.id]));
     const cancelling = fixture.anotherLedger().cancel([of]);
-    await until("it waits", async () => {
-      const waiting = await fixture.pool.query(
-        "select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))",
-        [rows[0]?.pid],
-      );
-      return waiting.rowCount === 1;
-    });
-    await starting.query("commit");
-    starting.release();
+    await untilLockWaits(fixture.pool);
+    await starting.commit();
     await cancelling;
     expect((await fixture.runsOf(of)).map(({ state }) => state)).toEqual(["started"]);
     expect(await fixture.missedOf(of)).toEqual([]);
@@ -854,23 +836,15 @@ describe("cancel, orphans, runNow", () => {
   test("a request that comes while the job is being deleted makes no run", async () => {
     const of = job();
     await fixture.ledger.apply([change(of)]);
-    const deleting = await fixture.pool.connect();
-    await deleting.query("begin");
-    await deleting.query("update job_cursors set deleted_at = now() where job_uid = $1", [of.uid]);
+    const deleting = await openTransaction(
+      fixture.pool,
+      "update job_cursors set deleted_at = now() where job_uid = $1",
+      [of.uid],
+    );
     const asked = fixture.ledger.runNow(of, "late");
     // Until it waits for the cursor, or has been answered.
-    await Promise.race([
-      asked,
-      until("it waits", async () => {
-        const waiting = await fixture.pool.query(
-          `select from pg_stat_activity
-            where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
-        );
-        return waiting.rowCount === 1;
-      }),
-    ]);
-    await deleting.query("commit");
-    deleting.release();
+    await Promise.race([asked, untilLockWaits(fixture.pool)]);
+    await deleting.commit();
     expect(await asked).toBe(false);
     expect(await fixture.runsOf(of)).toEqual([]);
   });

@@ -20,6 +20,8 @@ import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notif
 import { createPool } from "../../../src/postgres/pool.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { until } from "../../until.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
@@ -132,12 +134,13 @@ describe("claim", () => {
     const [held, free] = [job(), job()];
     for (const of of [held, free])
       await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() - 1)] })]);
-    const holder = await fixture.pool.connect();
-    await holder.query("begin");
-    await holder.query("select from runs where job_uid = $1 for update", [held.uid]);
+    const holder = await openTransaction(
+      fixture.pool,
+      "select from runs where job_uid = $1 for update",
+      [held.uid],
+    );
     const run = await claimOne(fixture.queue, free);
-    await holder.query("rollback");
-    holder.release();
+    await holder.rollback();
     expect(run.jobUid).toBe(free.uid);
   });
 
@@ -394,19 +397,10 @@ describe("close", () => {
       const of = job();
       const run = await claimed(fixture, of);
       await fixture.queue.start([run]);
-      const other = await fixture.pool.connect();
-      await other.query("begin");
-      await other.query(sql, [of.uid]);
+      const other = await openTransaction(fixture.pool, sql, [of.uid]);
       const closing = fixture.queue.close([retry(run, Date.now() + 60_000)]);
-      await until("the closing waits for the row", async () => {
-        const { rows } = await fixture.pool.query(
-          `select from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock' and query like '%attempts = r.attempts + 1%'`,
-        );
-        return rows.length > 0;
-      });
-      await other.query("commit");
-      other.release();
+      await untilLockWaits(fixture.pool);
+      await other.commit();
       expect(await closing).toEqual(new Set([run.id]));
       expect(await fixture.runsOf(of)).toEqual([]);
       expect(await fixture.executionsOf(of)).toHaveLength(1);
@@ -610,20 +604,18 @@ describe("release and renew", () => {
     const [mine, free] = [await claimed(fixture, locked), await claimed(fixture, other)];
     await fixture.queue.start([mine, free]);
     for (const { id } of [mine, free]) await expireLease(id);
-    const administrator = await fixture.pool.connect();
-    try {
-      await administrator.query("begin");
-      await administrator.query("select from runs where id = $1 for update", [mine.id]);
-      const partly = new Map([
-        [mine.id, "locked"],
-        [free.id, "renewed"],
-      ]);
-      expect(await fixture.queue.renew([mine, free], 20_000)).toEqual(partly);
-      expect((await fixture.queue.reap()).interrupted).toBe(0);
-    } finally {
-      await administrator.query("rollback");
-      administrator.release();
-    }
+    const administrator = await openTransaction(
+      fixture.pool,
+      "select from runs where id = $1 for update",
+      [mine.id],
+    );
+    const partly = new Map([
+      [mine.id, "locked"],
+      [free.id, "renewed"],
+    ]);
+    expect(await fixture.queue.renew([mine, free], 20_000)).toEqual(partly);
+    expect((await fixture.queue.reap()).interrupted).toBe(0);
+    await administrator.rollback();
     expect(await fixture.queue.renew([mine, free], 20_000)).toEqual(renewed(mine, free));
     expect((await fixture.queue.reap()).interrupted).toBe(0);
     expect(await fixture.queue.close([success(mine), success(free)])).toEqual(

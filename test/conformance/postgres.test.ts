@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { timers } from "../../cmd/system.ts";
 import { createNotifications } from "../../src/postgres/notifications.ts";
-import { createPool } from "../../src/postgres/pool.ts";
 import { createPostgresJobIndex } from "../../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../../src/postgres/postgres-job-store.ts";
 import { createRetention } from "../../src/postgres/retention.ts";
@@ -12,7 +11,7 @@ import { cronSpec, jobStoreConformance } from "./job-store.ts";
 
 jobStoreConformance("PostgreSQL", async () => {
   const database = await createTestDatabase();
-  const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
+  const pool = database.pool();
   const notifications = createNotifications({ url: database.url, applicationName: "test" });
   const store = createPostgresJobStore({ pool, notifications, timers });
   const accounts = [randomUUID(), randomUUID()] as const;
@@ -38,7 +37,6 @@ jobStoreConformance("PostgreSQL", async () => {
     },
     close: async () => {
       await notifications.close();
-      await pool.end();
       await database.drop();
     },
   };
@@ -46,7 +44,7 @@ jobStoreConformance("PostgreSQL", async () => {
 
 jobIndexConformance("PostgreSQL", async () => {
   const database = await createTestDatabase();
-  const pool = createPool({ url: database.url, applicationName: "test", max: 10 });
+  const pool = database.pool();
   const notifications = createNotifications({ url: database.url, applicationName: "test" });
   const jobs = createPostgresJobStore({ pool, notifications, timers });
   return {
@@ -63,7 +61,6 @@ jobIndexConformance("PostgreSQL", async () => {
     },
     close: async () => {
       await notifications.close();
-      await pool.end();
       await database.drop();
     },
   };

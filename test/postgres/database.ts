@@ -1,9 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
+import { createPool, type Pool, type PoolOptions } from "../../src/postgres/pool.ts";
 import { admin } from "./admin.ts";
 
 export interface TestDatabase {
   url: string;
+  /** Opens a pool, which ends with the database. */
+  pool(options?: Partial<PoolOptions>): Pool;
   drop(): Promise<void>;
 }
 
@@ -16,7 +19,7 @@ export function urlAs(databaseUrl: string, role: string, password: string): stri
 }
 
 /**
- * A new, migrated database for one test file. To be dropped in afterAll, which ends connections that are still open.
+ * A new, migrated database for one test file. To be dropped at its end, which also ends connections that are still open.
  */
 export async function createTestDatabase(): Promise<TestDatabase> {
   return createDatabase("test", `template ${inject("postgresTemplate")}`);
@@ -33,9 +36,16 @@ async function createDatabase(kind: string, options: string): Promise<TestDataba
   await admin(adminUrl, `create database ${name} ${options}`);
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
+  const pools: Pool[] = [];
   return {
     url: url.href,
+    pool: (options) => {
+      const pool = createPool({ url: url.href, applicationName: "test", ...options });
+      pools.push(pool);
+      return pool;
+    },
     drop: async () => {
+      await Promise.all(pools.map((pool) => pool.end()));
       await admin(adminUrl, `drop database if exists ${name} with (force)`);
     },
   };

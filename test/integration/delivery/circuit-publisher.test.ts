@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Writable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { createCircuitBreakers } from "../../../src/delivery/circuit-breakers.ts";
 import { createCircuitPublisher } from "../../../src/delivery/circuit-publisher.ts";
@@ -9,7 +9,7 @@ import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Circuits } from "../../../src/domain/ports/circuits.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
@@ -19,11 +19,8 @@ let database: TestDatabase;
 let pool: Pool;
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "test" });
-});
-afterAll(async () => {
-  await pool?.end();
-  await database?.drop();
+  pool = database.pool();
+  return () => database.drop();
 });
 
 function publishing(circuits: Pick<Circuits, "publish" | "confirm">, worker: string) {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { change, scheduled } from "../postgres/runs-fixture.ts";
 import { startReceiver } from "../../receiver.ts";
 import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
@@ -6,9 +6,7 @@ import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.
 let fixture: WorkerFixture;
 beforeAll(async () => {
   fixture = await workerFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 
 /** A smoke test with wide limits; the benchmarks measure. */

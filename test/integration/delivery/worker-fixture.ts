@@ -15,7 +15,6 @@ import { createPostgresClock } from "../../../src/postgres/clock.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
 import { createLogger, type Logger } from "../../../src/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";
-import type { TestDatabase } from "../../postgres/database.ts";
 import { until } from "../../until.ts";
 import {
   change,
@@ -52,8 +51,10 @@ export interface WorkerFixture extends RunsFixture {
   executions(of: Job, count: number): Promise<Execution[]>;
 }
 
-export async function workerFixture(database?: TestDatabase): Promise<WorkerFixture> {
-  const runs = await runsFixture(database);
+export async function workerFixture(
+  ...database: Parameters<typeof runsFixture>
+): Promise<WorkerFixture> {
+  const runs = await runsFixture(...database);
   const clock = createPostgresClock({ pool: runs.pool, monotonic });
   await clock.start();
   const metrics = createMetrics({ version: "test", nodeMetrics: false });

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { Writable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import { timers } from "../../../cmd/system.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
@@ -33,9 +33,7 @@ const SHORT = { lease: 2_500, renew: 400, reap: 250 };
 let fixture: WorkerFixture;
 beforeAll(async () => {
   fixture = await workerFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 const { receiver, worker, onEnd } = endingWithTest(() => fixture);
 

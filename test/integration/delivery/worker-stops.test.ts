@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { startScriptedServer } from "../mail/scripted-server.ts";
 import {
   emailJob,
@@ -11,9 +11,7 @@ import {
 let fixture: WorkerFixture;
 beforeAll(async () => {
   fixture = await workerFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 const { receiver, worker, create, onEnd } = endingWithTest(() => fixture);
 

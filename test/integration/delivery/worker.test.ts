@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { Webhook } from "standardwebhooks";
 import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
@@ -20,9 +20,7 @@ import {
 let fixture: WorkerFixture;
 beforeAll(async () => {
   fixture = await workerFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 const { receiver, worker, create, onEnd } = endingWithTest(() => fixture);
 

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
@@ -32,12 +32,10 @@ describe.runIf(inject("tokenSecret") !== "")("the client", () => {
 
   beforeAll(async () => {
     controlPlane = await anotherControlPlane();
+    return () => controlPlane.stop();
   });
   afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close();
-  });
-  afterAll(async () => {
-    await controlPlane?.stop();
   });
 
   function client(options: Parameters<typeof connect>[1] = {}) {

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import { createLeaseElection } from "../../../src/kubernetes/lease-election.ts";
 import type { Lease } from "../../../src/kubernetes/lease.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -32,12 +32,10 @@ describe.runIf(inject("tokenSecret") !== "")("leader election", () => {
 
   beforeAll(async () => {
     controlPlane = await anotherControlPlane();
+    return () => controlPlane.stop();
   });
   afterEach(() => {
     for (const candidate of candidates.splice(0)) candidate.process.kill("SIGKILL");
-  });
-  afterAll(async () => {
-    await controlPlane?.stop();
   });
 
   function newLease(): void {

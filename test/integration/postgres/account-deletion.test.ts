@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
@@ -23,9 +23,7 @@ import { openTransaction } from "../../postgres/open-transaction.ts";
 let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 
 test("a deleted account's jobs go with their runs, and those of its jobs in Kubernetes; other accounts' stay", async () => {

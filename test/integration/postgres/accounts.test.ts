@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import { purgeableAccounts, purgeAccount } from "../../../src/postgres/account-purge.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
@@ -15,11 +15,8 @@ let pool: Pool;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "accounts test" });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
+  pool = database.pool();
+  return () => database.drop();
 });
 
 const nothing = async () => undefined;

@@ -1,8 +1,8 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { bootstrap, firstAccount } from "../../../cmd/bootstrap.ts";
 import type { Configuration } from "../../../src/configuration/configuration.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
@@ -10,11 +10,8 @@ let database: TestDatabase;
 let pool: Pool;
 beforeEach(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "bootstrap test" });
-});
-afterEach(async () => {
-  await pool.end();
-  await database.drop();
+  pool = database.pool();
+  return () => database.drop();
 });
 
 const FIRST = {

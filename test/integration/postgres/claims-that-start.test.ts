@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job, Target } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
@@ -19,9 +19,7 @@ import {
 let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 afterEach(async () => {
   await fixture.pool.query("delete from runs");

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { monotonic } from "../../../cmd/system.ts";
 import { HOUR } from "../../../src/domain/instant.ts";
 import { ClockUnknown, type Clock } from "../../../src/domain/ports/clock.ts";
@@ -11,11 +11,8 @@ let database: TestDatabase;
 let pool: Pool;
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "test" });
-});
-afterAll(async () => {
-  await pool?.end();
-  await database?.drop();
+  pool = database.pool();
+  return () => database.drop();
 });
 
 test("knows nothing before it measured", () => {

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import {
@@ -10,7 +10,7 @@ import {
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
 import { parseKeyRing, sealContext, UnknownKeyId } from "../../../src/postgres/key-ring.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { assertKeysKnown, reencryptAll } from "../../../src/postgres/sealed-columns.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createSigningSecrets } from "../../../src/postgres/signing-secrets.ts";
@@ -29,11 +29,8 @@ let made = 0;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "credentials test" });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
+  pool = database.pool();
+  return () => database.drop();
 });
 
 const SMTP = {

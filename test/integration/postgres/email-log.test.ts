@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { DAY } from "../../../src/domain/instant.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { EmailLog } from "../../../src/domain/ports/mail.ts";
@@ -9,7 +9,7 @@ import {
   emailLogMonths,
 } from "../../../src/postgres/email-log-retention.ts";
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { statementsThatWaitForALock, untilLockWaits } from "../../postgres/lock-waits.ts";
 import { openTransaction } from "../../postgres/open-transaction.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
@@ -21,13 +21,9 @@ let impatient: Pool;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  const common = { url: database.url, applicationName: "email log test" };
-  pool = createPool(common);
-  impatient = createPool({ ...common, lockTimeoutMs: 50 });
-});
-afterAll(async () => {
-  await Promise.all([pool.end(), impatient.end()]);
-  await database.drop();
+  pool = database.pool();
+  impatient = database.pool({ lockTimeoutMs: 50 });
+  return () => database.drop();
 });
 
 /**
@@ -227,12 +223,7 @@ describe("the email log", () => {
 
   test("a lock on an account's counters is waited for by nobody else twice, and no entry is lost by it", async () => {
     const [mine, others] = [randomUUID(), randomUUID()];
-    const patient = createPool({
-      url: database.url,
-      applicationName: "email log test",
-      lockTimeoutMs: 3_000,
-    });
-    const log = createEmailLog({ pool: patient });
+    const log = createEmailLog({ pool: database.pool({ lockTimeoutMs: 3_000 }) });
     await Promise.all([log.append(entry(mine)), log.append(entry(others))]);
     const holder = await holding(mine);
 
@@ -254,17 +245,10 @@ describe("the email log", () => {
       async (account) => (await log.list({ account, limit: 9, offset: 0 })).total,
     );
     expect(await Promise.all(totals)).toEqual([3, 6]);
-    await patient.end();
   });
 
   test("nor does it fail the others' entries where another process's group waits for it with theirs in hand", async () => {
-    const pools = [1, 2].map((n) =>
-      createPool({
-        url: database.url,
-        applicationName: `email log test ${n}`,
-        lockTimeoutMs: 1_000,
-      }),
-    );
+    const pools = [1, 2].map(() => database.pool({ lockTimeoutMs: 1_000 }));
     const { others, mine, release } = await heldAndOthers(createEmailLog({ pool }));
     const appends = pools.map(async (each) => {
       const log = createEmailLog({ pool: each });
@@ -279,12 +263,10 @@ describe("the email log", () => {
       ["rejected", "fulfilled"],
     ]);
     await release();
-    await Promise.all(pools.map((each) => each.end()));
   });
 
   test("nor where another process is just writing theirs", async () => {
-    const common = { url: database.url, applicationName: "email log test", lockTimeoutMs: 300 };
-    const watched = createPool(common);
+    const watched = database.pool({ lockTimeoutMs: 300 });
     const { others, mine, release } = await heldAndOthers(createEmailLog({ pool }));
     const writer = await pool.connect();
     const query = watched.query.bind(watched) as (...args: unknown[]) => Promise<unknown>;
@@ -309,7 +291,6 @@ describe("the email log", () => {
     expect(results.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
     writer.release();
     await release();
-    await watched.end();
   });
 
   test("it is not ready while somebody holds a lock that keeps its entries out", async () => {

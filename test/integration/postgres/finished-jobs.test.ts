@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import type { OnceState } from "../../../src/domain/cursor.ts";
 import { DAY } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
@@ -12,9 +12,7 @@ import { change, cursorOf, job, runsFixture, scheduled, type RunsFixture } from 
 let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 
 const NOW = Date.now();

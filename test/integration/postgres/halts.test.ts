@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { MINUTE, SECOND } from "../../../src/domain/instant.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
@@ -16,9 +16,7 @@ import {
 let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 
 /** The last fire time. */

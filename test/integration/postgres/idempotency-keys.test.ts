@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { createCircuits, deleteStaleCircuits } from "../../../src/postgres/circuits.ts";
 import {
@@ -23,11 +23,8 @@ let pool: Pool;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "idempotency test", max: 20 });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
+  pool = database.pool({ max: 20 });
+  return () => database.drop();
 });
 
 function request(over: { retakeAfterMs?: number; fingerprint?: string; scope?: string } = {}) {

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import type { ProviderPerson } from "../../../src/domain/ports/single-sign-on.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createIdentities } from "../../../src/postgres/identities.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
 import { openTransaction } from "../../postgres/open-transaction.ts";
@@ -20,11 +20,8 @@ let database: TestDatabase;
 let pool: Pool;
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "test" });
-});
-afterAll(async () => {
-  await pool?.end();
-  await database?.drop();
+  pool = database.pool();
+  return () => database.drop();
 });
 
 test("who is being removed during the first sign-in is nobody's user", async () => {

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { UserRole } from "../../../src/domain/account.ts";
 import type { Invitations } from "../../../src/domain/ports/dashboard.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { newToken } from "../../../src/postgres/bearer-token.ts";
 import { createInvitations } from "../../../src/postgres/invitations.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createSessions } from "../../../src/postgres/sessions.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
 import { passwordsWait } from "../../postgres/passwords-wait.ts";
@@ -23,15 +23,11 @@ let by: string;
 let count = 0;
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "test" });
+  pool = database.pool();
   const own = await createAccounts({ pool }).create({ name: "of the administrator" });
   const administrator = { account: own.id, email: "admin@example.com", password: PASSWORD };
   by = (await createUsers({ pool }).create({ ...administrator, admin: true })).id;
-});
-afterAll(async () => {
-  await oneByOne?.end();
-  await pool?.end();
-  await database?.drop();
+  return () => database.drop();
 });
 beforeEach(async () => {
   count += 1;
@@ -50,7 +46,7 @@ async function invite(
 
 /** A pool of one connection, so that statements are executed in order. */
 function inOrder(): Pool {
-  return (oneByOne ??= createPool({ url: database.url, applicationName: "test", max: 1 }));
+  return (oneByOne ??= database.pool({ max: 1 }));
 }
 let oneByOne: Pool | undefined;
 

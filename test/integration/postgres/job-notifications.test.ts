@@ -12,7 +12,7 @@ import {
   CURSORS_CHANNEL,
   type Notifications,
 } from "../../../src/postgres/notifications.ts";
-import { createPool, type Pool, type Queryable } from "../../../src/postgres/pool.ts";
+import type { Pool, Queryable } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
 import { until } from "../../until.ts";
@@ -27,7 +27,7 @@ let closed: (readonly string[] | undefined)[];
 beforeEach(async () => {
   database = await createTestDatabase();
   const { url } = database;
-  pool = createPool({ url, applicationName: "test", max: 4 });
+  pool = database.pool({ max: 4 });
   notifications = createNotifications({ url, applicationName: "listener" });
   [cursors, closed] = [[], []];
   const news = createLedgerNews({ notifications });
@@ -39,7 +39,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await notifications.close();
-  await pool.end();
   await database.drop();
 });
 

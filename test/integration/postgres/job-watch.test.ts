@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
-import { createPool, transaction, type PoolOptions } from "../../../src/postgres/pool.ts";
+import { transaction, type PoolOptions } from "../../../src/postgres/pool.ts";
 import { createPostgresJobIndex } from "../../../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
@@ -12,13 +12,12 @@ import { createTestDatabase } from "../../postgres/database.ts";
 /** A database with a store; it is closed at the end of the test. */
 async function opened(options: Pick<PoolOptions, "plans"> = {}) {
   const database = await createTestDatabase();
-  const pool = createPool({ url: database.url, applicationName: "test", max: 10, ...options });
+  const pool = database.pool(options);
   const notifications = createNotifications({ url: database.url, applicationName: "test" });
   const ending = new AbortController();
   onTestFinished(async () => {
     ending.abort();
     await notifications.close();
-    await pool.end();
     await database.drop();
   });
   return { pool, store: createPostgresJobStore({ pool, notifications, timers }), ending };

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Worker } from "node:worker_threads";
 import type { QueryConfig } from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
@@ -12,9 +12,7 @@ import { runsFixture, spec, type RunsFixture } from "./runs-fixture.ts";
 let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 
 test.each([

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { oncePerDatabase } from "../../../src/postgres/once-per-database.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
@@ -8,11 +8,8 @@ let pool: Pool;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "once test", max: 1 });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
+  pool = database.pool({ max: 1 });
+  return () => database.drop();
 });
 
 /** How many sessions wait for an advisory lock. */

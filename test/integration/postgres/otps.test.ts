@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
 import { createOtps } from "../../../src/postgres/otps.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 const key = (fill: number): string => Buffer.alloc(32, fill).toString("base64");
@@ -14,11 +14,8 @@ let addresses = 0;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "otps test", max: 20 });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
+  pool = database.pool({ max: 20 });
+  return () => database.drop();
 });
 
 function newAddress(): string {

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import {
   clientConfig,
@@ -28,11 +28,8 @@ let database: TestDatabase;
 let pool: Pool;
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "pool test", max: 2 });
-});
-afterAll(async () => {
-  await pool?.end();
-  await database?.drop();
+  pool = database.pool({ applicationName: "pool test", max: 2 });
+  return () => database.drop();
 });
 
 test("values: int8 is a number, a moment is epoch milliseconds", async () => {

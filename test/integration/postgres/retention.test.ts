@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { DAY } from "../../../src/domain/instant.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
@@ -25,9 +25,7 @@ import { openTransaction } from "../../postgres/open-transaction.ts";
 let fixture: RunsFixture;
 beforeEach(async () => {
   fixture = await runsFixture();
-});
-afterEach(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 
 const retention = (pool: Pool, retentionDays: number, batchSize?: number) =>

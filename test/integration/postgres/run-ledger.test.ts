@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
 import { HOUR, MINUTE, SECOND } from "../../../src/domain/instant.ts";
@@ -35,9 +35,7 @@ import {
 let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 
 /** Runs of the job, as many, that wait to be claimed. */

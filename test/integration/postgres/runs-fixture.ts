@@ -44,7 +44,9 @@ export interface RunsFixture {
 }
 
 /** On a new database, or on a given one. */
-export async function runsFixture(given?: TestDatabase): Promise<RunsFixture> {
+export async function runsFixture(
+  given?: Pick<TestDatabase, "url" | "drop">,
+): Promise<RunsFixture> {
   const database = given ?? (await createTestDatabase());
   const { url } = database;
   const ends: (() => Promise<void>)[] = [];

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { beforeAll, beforeEach, expect, test } from "vitest";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createSignInBrake, deleteOldSignInFailures } from "../../../src/postgres/sign-in-brake.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
@@ -8,11 +8,8 @@ let pool: Pool;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = createPool({ url: database.url, applicationName: "sign-in brake test" });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
+  pool = database.pool();
+  return () => database.drop();
 });
 beforeEach(async () => {
   await pool.query("delete from sign_in_failures");

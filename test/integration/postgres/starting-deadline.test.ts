@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
@@ -19,9 +19,7 @@ import {
 let fixture: RunsFixture;
 beforeAll(async () => {
   fixture = await runsFixture();
-});
-afterAll(async () => {
-  await fixture?.close();
+  return () => fixture.close();
 });
 
 const missedOf = async (of: Job) =>

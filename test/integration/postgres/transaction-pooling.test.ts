@@ -1,26 +1,18 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import {
   assertNoTransactionPooling,
   TransactionPooling,
 } from "../../../src/postgres/transaction-pooling.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
 let database: TestDatabase;
-const pools: Pool[] = [];
 beforeAll(async () => {
   database = await createTestDatabase();
-});
-afterAll(async () => {
-  for (const pool of pools) await pool.end();
-  await database?.drop();
+  return () => database.drop();
 });
 
-function poolOfOne(): Pool {
-  const pool = createPool({ url: database.url, applicationName: "test", max: 1 });
-  pools.push(pool);
-  return pool;
-}
+const poolOfOne = () => database.pool({ max: 1 });
 
 /** A connection through a pooler that chooses a session for each transaction. */
 function behindPooler(lend: () => Pool): Pool {

@@ -8,7 +8,7 @@ import { createPool } from "../../../src/postgres/pool.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../../network/tcp-proxy.ts";
 import { admin } from "../../postgres/admin.ts";
-import { change, scheduled } from "../postgres/runs-fixture.ts";
+import { scheduled } from "../postgres/runs-fixture.ts";
 import { startReceiver, type Receiver } from "../../receiver.ts";
 import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
@@ -93,7 +93,7 @@ async function readOnly(value: "on" | "off"): Promise<void> {
 }
 
 async function create(of: Job, at: number): Promise<void> {
-  await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
+  await fixture.apply(of, { create: [scheduled(at)] });
 }
 
 /** Waits until the outage has lasted long enough for the second run to fall due in it. */

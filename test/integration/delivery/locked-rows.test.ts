@@ -12,7 +12,7 @@ import type { Pool } from "../../../src/postgres/pool.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { pause } from "../../../src/waiting/pause.ts";
 import { until } from "../../until.ts";
-import { change, claimOne, cursorOf, scheduled, success } from "../postgres/runs-fixture.ts";
+import { claimOne, cursorOf, scheduled, success } from "../postgres/runs-fixture.ts";
 import { endingWithTest, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
 let fixture: WorkerFixture;
@@ -90,7 +90,7 @@ describe("while somebody holds a job's cursor", () => {
     const target = await receiver();
     const at = Date.now() - 5_000;
     const of = webhookJob(target.url, { schedule: { kind: "once", at } });
-    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { once: "fired" } })]);
+    await fixture.apply(of, { create: [scheduled(at)], to: { once: "fired" } });
     // As after a 410, before a leader drops what is queued.
     await fixture.pool.query("update job_cursors set startable = false where job_uid = $1", [
       of.uid,

@@ -16,7 +16,7 @@ import {
   type SmtpScript,
 } from "../mail/scripted-server.ts";
 import { until } from "../../until.ts";
-import { change, claimed, cursorOf, scheduled } from "../postgres/runs-fixture.ts";
+import { claimed, scheduled } from "../postgres/runs-fixture.ts";
 import {
   claimingOnly,
   emailJob,
@@ -56,7 +56,7 @@ async function mailServer(script: SmtpScript): Promise<ScriptedServer> {
 
 /** Creates a run; by default it has just become due. */
 async function create(of: Job, at = Date.now() - 50): Promise<void> {
-  await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
+  await fixture.apply(of, { create: [scheduled(at)] });
 }
 
 async function runIdOf(of: Job): Promise<string> {
@@ -169,10 +169,7 @@ describe("Replace", () => {
     await create(of);
     await target.count(1);
     older = await runIdOf(of);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([
-      change(of, { from, create: [scheduled(Date.now())], replace: [older] }),
-    ]);
+    await fixture.apply(of, { create: [scheduled(Date.now())], replace: [older] });
     await target.count(2);
     expect(aborted).toBe(false);
     overtaken.resolve(undefined);
@@ -193,8 +190,7 @@ describe("Replace", () => {
     worker();
     await create(of);
     await target.count(1);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([change(of, { from, replace: [await runIdOf(of)] })]);
+    await fixture.apply(of, { replace: [await runIdOf(of)] });
     await fixture.executions(of, 1);
     expect((await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? []).toEqual([]);
   });

@@ -5,16 +5,7 @@ import type { Job, Target } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import {
-  change,
-  cursorOf,
-  job,
-  runsFixture,
-  scheduled,
-  spec,
-  success,
-  type RunsFixture,
-} from "./runs-fixture.ts";
+import { job, runsFixture, scheduled, spec, success, type RunsFixture } from "./runs-fixture.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -37,12 +28,11 @@ const HOOK: Target = {
 const MAIL: Target = { kind: "email", to: "a@b.example", subject: "S", body: "B", isHtml: false };
 
 async function create(of: Job, at: number, meanwhile?: Partial<LedgerChange["to"]>): Promise<void> {
-  await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() + at)] })]);
+  await fixture.apply(of, { create: [scheduled(Date.now() + at)] });
   if (meanwhile === undefined) return;
   // As if the cursor had been written while the claim was under way: the run still exists.
   const runs = await fixture.pool.query("select * from runs where job_uid = $1", [of.uid]);
-  const from = await cursorOf(fixture.ledger, of);
-  await fixture.ledger.apply([change(of, { from, to: meanwhile })]);
+  await fixture.apply(of, { to: meanwhile });
   await fixture.pool.query(
     "insert into runs select * from json_populate_recordset(null::runs, $1)",
     [JSON.stringify(runs.rows.map((row) => ({ ...row, ...iso(row) })))],

@@ -6,7 +6,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import type { FinishedJob } from "../../../src/domain/ports/run-history.ts";
 import { derivedJobId, newJobId, OUR_JOB_ID } from "../../../src/gateway/job-id.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
-import { change, cursorOf, job, runsFixture, scheduled, type RunsFixture } from "./runs-fixture.ts";
+import { cursorOf, job, runsFixture, scheduled, type RunsFixture } from "./runs-fixture.ts";
 
 /** A database of its own, because all jobs of a database are looked at. */
 let fixture: RunsFixture;
@@ -38,7 +38,7 @@ async function made(ended: Ended): Promise<Job> {
   });
   const to = { once: ended.once ?? "completed", position: at, deleted: ended.deleted ?? false };
   const create = ended.unfinished ? [scheduled(NOW + DAY)] : [];
-  await fixture.ledger.apply([change(of, { to, create })]);
+  await fixture.apply(of, { to, create });
   if (ended.attemptedAgo !== undefined)
     await fixture.pool.query("update job_cursors set last_executed_at = $2 where job_uid = $1", [
       of.uid,

@@ -10,6 +10,7 @@ import {
   job,
   runsFixture,
   spec,
+  startOne,
   type RunsFixture,
 } from "./runs-fixture.ts";
 
@@ -31,11 +32,7 @@ async function reconcile(of: Job, now: number, ahead = 0): Promise<void> {
   expect(await decided(of, now, ahead)).toBeUndefined();
 }
 
-async function started(of: Job): Promise<ClaimedRun> {
-  const run = await claimOne(fixture.queue, of);
-  expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
-  return run;
-}
+const started = (of: Job) => startOne(fixture.queue, of);
 
 /** A job whose first run, of this time, is under way. */
 async function underWay(

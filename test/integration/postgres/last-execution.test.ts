@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { HOUR } from "../../../src/domain/instant.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import type { Closing } from "../../../src/domain/ports/run-queue.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import {
   asLast,
   change,
-  claimed,
   cursorOf,
   failure,
   job,
@@ -13,6 +13,7 @@ import {
   runsFixture,
   scheduled,
   spec,
+  startedRun,
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
@@ -29,12 +30,11 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-const HOUR = 3_600_000;
 const lastOf = async ({ uid }: Job) => (await fixture.history.summary([uid])).get(uid);
 
 /** Creates, claims and starts runs of these fire times, in this order. */
 async function startedAt(of: Job, times: readonly number[]): Promise<ClaimedRun[]> {
-  await fixture.ledger.apply([change(of, { create: times.map(scheduled) })]);
+  await fixture.apply(of, { create: times.map(scheduled) });
   const until = Math.max(...times);
   const request = { worker: "w", limit: times.length, until, leaseMs: 9_000 };
   const runs = await fixture.queue.claim(request);
@@ -103,8 +103,7 @@ test("of outcomes of one moment the one that was written last is remembered", as
 
 test("an attempt that is followed by another is remembered", async () => {
   const of = job();
-  const run = await claimed(fixture, of);
-  await fixture.queue.start([run]);
+  const run = await startedRun(fixture, of);
   await fixture.queue.close([retry(run, Date.now() + HOUR)]);
   const [execution] = await fixture.executionsOf(of);
   expect(await lastOf(of)).toEqual({
@@ -121,8 +120,7 @@ for (const { what, close } of [
 ])
   test(`the leader, who knows a cursor, need not look again because a cron job's run ${what}`, async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     const from = await cursorOf(fixture.ledger, of);
     await fixture.queue.close([close(run)]);
     expect(await cursorOf(fixture.ledger, of)).toEqual(from);
@@ -133,8 +131,7 @@ for (const { what, close } of [
 test("a last execution that is written meanwhile counts, and so does what the leader writes", async () => {
   const of = job();
   const now = Date.now();
-  const run = await claimed(fixture, of);
-  await fixture.queue.start([run]);
+  const run = await startedRun(fixture, of);
   await closedWhile(
     of,
     success(run, now),
@@ -155,8 +152,7 @@ test("a last execution that is written meanwhile counts, and so does what the le
 test("a one-time whose cursor moves meanwhile is judged again, with its last execution", async () => {
   const at = Date.now() - 1_000;
   const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
-  const run = await claimed(fixture, of, { at, once: "fired" });
-  await fixture.queue.start([run]);
+  const run = await startedRun(fixture, of, { at, once: "fired" });
   const move = "update job_cursors set version = version + 1, once = 'armed' where job_uid = $1";
   await closedWhile(of, success(run), move, []);
   expect(await cursorOf(fixture.ledger, of)).toMatchObject({ version: 2, once: "armed" });
@@ -167,8 +163,7 @@ test("a one-time whose cursor moves meanwhile is judged again, with its last exe
 
 test("of a job that has been forgotten, the attempt is recorded", async () => {
   const of = job();
-  const run = await claimed(fixture, of);
-  await fixture.queue.start([run]);
+  const run = await startedRun(fixture, of);
   await fixture.pool.query("delete from job_cursors where job_uid = $1", [of.uid]);
   expect(await fixture.queue.close([failure(run, "halted")])).toEqual(new Set([run.id]));
   expect(await fixture.executionsOf(of)).toHaveLength(1);

@@ -3,12 +3,12 @@ import type { Job } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import {
   change,
-  claimed,
   cursorOf,
   job,
   retry,
   runsFixture,
   scheduled,
+  startedRun,
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
@@ -62,7 +62,7 @@ describe("runs are locked in the order of their ids, whatever is done to them: t
   test.each(acts)("$what", async ({ act }) => {
     const of = job();
     const now = Date.now();
-    await fixture.ledger.apply([change(of, { create: [scheduled(now - 1), scheduled(now - 2)] })]);
+    await fixture.apply(of, { create: [scheduled(now - 1), scheduled(now - 2)] });
     const request = { worker: "w", limit: 2, until: now, leaseMs: 30_000 };
     const runs = (await fixture.queue.claim(request)).toSorted((a, b) => (a.id < b.id ? 1 : -1));
     const [last, first] = runs;
@@ -122,8 +122,7 @@ describe("runs are locked before the cursors of their jobs:", () => {
   ];
   test.each(acts)("$what", async ({ act }) => {
     const of = job();
-    const attempt = await claimed(fixture, of);
-    await fixture.queue.start([attempt]);
+    const attempt = await startedRun(fixture, of);
     const acting = await act(of, attempt);
     expect(await leavesSecond([run(attempt.id), cursor(of.uid)], acting)).toBe(true);
     await fixture.queue.close([success(attempt)]);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
+import { HOUR } from "../../../src/domain/instant.ts";
 import type { OnceState } from "../../../src/domain/cursor.ts";
 import type { Job, JobSpec, JobStatus } from "../../../src/domain/job.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
@@ -35,11 +36,11 @@ import {
   retry,
   runsFixture,
   scheduled,
+  startOne,
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
 
-const HOUR = 3_600_000;
 const AHEAD = 15_000;
 
 let fixture: RunsFixture;
@@ -86,11 +87,7 @@ async function takenUpAgain(of: Job): Promise<void> {
   await reconcile(of);
 }
 
-async function started(of: Job): Promise<ClaimedRun> {
-  const run = await claimOne(fixture.queue, of);
-  expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
-  return run;
-}
+const started = (of: Job) => startOne(fixture.queue, of);
 
 /** A job whose run of `at` is under way, and also that of a second later, to which it was moved. */
 async function bothUnderWay(at: number) {
@@ -386,7 +383,7 @@ describe("put back to a time that it has run at", () => {
   test("as a cron, while that run is being recorded: its outcome counts", async () => {
     const at = Math.floor(Date.now() / 1_000) * 1_000 - 1_000;
     const cron = job();
-    await fixture.ledger.apply([change(cron, { create: [scheduled(at)], to: { position: at } })]);
+    await fixture.apply(cron, { create: [scheduled(at)], to: { position: at } });
     await reconcileWhileItCloses(movedTo(cron, at), await started(cron));
     expect(await onceOf(cron)).toBe("completed");
     expect(await fixture.runsOf(cron)).toEqual([]);

@@ -9,10 +9,11 @@ import { createRetention } from "../../../src/postgres/retention.ts";
 import {
   change,
   claimed,
-  claimOne,
   cursorOf,
   job,
   runsFixture,
+  startedRun,
+  startOne,
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
@@ -39,8 +40,7 @@ const run = (retentionDays: number, batchSize?: number) =>
   retention(fixture.pool, retentionDays, batchSize);
 
 async function executed(of: Job, daysAgo: number): Promise<void> {
-  const attempt = await claimed(fixture, of, { at: Date.now() - daysAgo * DAY });
-  await fixture.queue.start([attempt]);
+  const attempt = await startedRun(fixture, of, { at: Date.now() - daysAgo * DAY });
   await fixture.queue.close([success(attempt, Date.now() - daysAgo * DAY)]);
 }
 
@@ -307,7 +307,7 @@ test("passcodes whose limits have run out go, and circuits of killed processes",
 test("a deleted job's cursor, revisions and keys stay a week; old revisions of a live one go", async () => {
   const [fresh, old, live] = [job(), job(), job()];
   for (const of of [fresh, old, live]) {
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     await fixture.ledger.runNow(of, "key");
   }
   await fixture.ledger.cancel([fresh, old]);
@@ -319,8 +319,7 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
     "update manual_run_keys set requested_at = now() - interval '9 days' where job_uid = $1",
     [old.uid],
   );
-  const from = await cursorOf(fixture.ledger, live);
-  await fixture.ledger.apply([change({ ...live, generation: 2 }, { from })]);
+  await fixture.apply({ ...live, generation: 2 });
   await run(90);
   for (const table of ["job_cursors", "job_revisions", "manual_run_keys"]) {
     expect([table, await count(table, fresh.uid)]).toEqual([table, 1]);
@@ -332,7 +331,7 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
 
 test("the key of a manual run stays for as long as the run is unfinished", async () => {
   const of = job();
-  await fixture.ledger.apply([change(of)]);
+  await fixture.apply(of);
   await fixture.ledger.runNow(of, "key");
   await fixture.pool.query(
     "update manual_run_keys set requested_at = now() - interval '9 days' where job_uid = $1",
@@ -340,8 +339,7 @@ test("the key of a manual run stays for as long as the run is unfinished", async
   );
   await run(90);
   expect(await count("manual_run_keys", of.uid)).toBe(1);
-  const manual = await claimOne(fixture.queue, of);
-  await fixture.queue.start([manual]);
+  const manual = await startOne(fixture.queue, of);
   await fixture.queue.close([success(manual)]);
   await run(90);
   expect(await count("manual_run_keys", of.uid)).toBe(0);
@@ -349,10 +347,8 @@ test("the key of a manual run stays for as long as the run is unfinished", async
 
 test("an older revision stays for as long as a run of it is under way", async () => {
   const of = job();
-  const attempt = await claimed(fixture, of);
-  await fixture.queue.start([attempt]);
-  const from = await cursorOf(fixture.ledger, of);
-  await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+  const attempt = await startedRun(fixture, of);
+  await fixture.apply({ ...of, generation: 2 });
   await run(90);
   expect(await count("job_revisions", of.uid)).toBe(2);
   await fixture.queue.close([success(attempt)]);
@@ -393,9 +389,8 @@ test("older revisions are looked for among so many jobs at a time, however many 
 
 test("a revision to which a restored store just goes back stays", async () => {
   const of = job();
-  await fixture.ledger.apply([change(of)]);
-  const from = await cursorOf(fixture.ledger, of);
-  await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+  await fixture.apply(of);
+  await fixture.apply({ ...of, generation: 2 });
   const leader = await openTransaction(
     fixture.pool,
     "update job_cursors set generation = 1 where job_uid = $1",
@@ -511,8 +506,7 @@ test("one that is told to end removes nothing more", async () => {
 
 test("a run that is still to be closed keeps the revision and the cursor of a job deleted long ago", async () => {
   const of = job();
-  const attempt = await claimed(fixture, of);
-  await fixture.queue.start([attempt]);
+  const attempt = await startedRun(fixture, of);
   await fixture.ledger.cancel([of]);
   await fixture.pool.query(
     "update job_cursors set deleted_at = now() - interval '8 days' where job_uid = $1",

@@ -28,6 +28,8 @@ import {
   runsFixture,
   scheduled,
   spec,
+  startedRun,
+  startOne,
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
@@ -113,25 +115,18 @@ describe("apply", () => {
     test(`${why}: unstarted runs go, recorded when due, without trace when prepared`, async () => {
       const of = job();
       const now = Date.now();
-      await fixture.ledger.apply([
-        change(of, {
-          create: [scheduled(now - 2_000), scheduled(now - 1_000), scheduled(now + 20_000)],
-        }),
-      ]);
-      const from = await cursorOf(fixture.ledger, of);
-      await fixture.ledger.apply([
-        change({ ...of, ...edit }, { from, to: { position: now, ...to } }),
-      ]);
+      await fixture.apply(of, {
+        create: [scheduled(now - 2_000), scheduled(now - 1_000), scheduled(now + 20_000)],
+      });
+      await fixture.apply({ ...of, ...edit }, { to: { position: now, ...to } });
       expect(await fixture.runsOf(of)).toEqual([]);
       expect(await fixture.missedOf(of)).toEqual([{ reason, count: 2 }]);
     });
 
   test("a started run outlives an edit", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from, to: { generation: 2 } })]);
+    const run = await startedRun(fixture, of);
+    await fixture.apply({ ...of, generation: 2 }, { to: { generation: 2 } });
     expect((await fixture.runsOf(of)).map((left) => left.state)).toEqual(["started"]);
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
   });
@@ -139,14 +134,11 @@ describe("apply", () => {
   test("a fire time that is taken back and created anew leaves one run and no missed span", async () => {
     const at = Date.now() - 1_000;
     const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
-    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { once: "fired" } })]);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([
-      change(
-        { ...of, generation: 2 },
-        { from, create: [scheduled(at)], to: { once: "fired", generation: 2 } },
-      ),
-    ]);
+    await fixture.apply(of, { create: [scheduled(at)], to: { once: "fired" } });
+    await fixture.apply(
+      { ...of, generation: 2 },
+      { create: [scheduled(at)], to: { once: "fired", generation: 2 } },
+    );
     expect((await fixture.runsOf(of)).map((run) => run.generation)).toEqual([2]);
     expect(await fixture.missedOf(of)).toEqual([]);
     await fixture.ledger.cancel([of]);
@@ -155,14 +147,11 @@ describe("apply", () => {
   test("a prepared run that fell due while an edit was decided is created anew, not missed", async () => {
     const of = job();
     const at = Date.now() - 50;
-    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([
-      change(
-        { ...of, generation: 2 },
-        { from, create: [scheduled(at)], to: { generation: 2, position: at } },
-      ),
-    ]);
+    await fixture.apply(of, { create: [scheduled(at)], to: { position: at } });
+    await fixture.apply(
+      { ...of, generation: 2 },
+      { create: [scheduled(at)], to: { generation: 2, position: at } },
+    );
     expect((await fixture.runsOf(of)).map((run) => run.generation)).toEqual([2]);
     expect(await fixture.missedOf(of)).toEqual([]);
     await fixture.ledger.cancel([of]);
@@ -171,11 +160,8 @@ describe("apply", () => {
   test("one that the edit leaves to be decided again is not missed either", async () => {
     const of = job();
     const at = Date.now() - 50;
-    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([
-      change({ ...of, generation: 2 }, { from, to: { position: at - 1 } }),
-    ]);
+    await fixture.apply(of, { create: [scheduled(at)], to: { position: at } });
+    await fixture.apply({ ...of, generation: 2 }, { to: { position: at - 1 } });
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.missedOf(of)).toEqual([]);
   });
@@ -183,11 +169,10 @@ describe("apply", () => {
   test("a fire time that is still to come is not missed, whatever was decided of it", async () => {
     const at = Date.now() + 10_000;
     const of = job();
-    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
-    const from = await cursorOf(fixture.ledger, of);
+    await fixture.apply(of, { create: [scheduled(at)], to: { position: at } });
     // As the lifting of a halt writes it: the position stays.
     const to = { startable: false, position: at };
-    await fixture.ledger.apply([change(of, { from, to })]);
+    await fixture.apply(of, { to });
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.missedOf(of)).toEqual([]);
   });
@@ -200,18 +185,16 @@ describe("apply", () => {
     test(`decided by a clock that PostgreSQL's has stepped back from, an edit ${edit}`, async () => {
       const at = Date.now() + 10_000;
       const of = job();
-      await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
-      const from = await cursorOf(fixture.ledger, of);
+      await fixture.apply(of, { create: [scheduled(at)], to: { position: at } });
       const edited = { ...of, generation: 2 };
-      await fixture.ledger.apply([change(edited, { from, to: { position: at + 1, ...to } })]);
+      await fixture.apply(edited, { to: { position: at + 1, ...to } });
       expect(await fixture.runsOf(of)).toEqual([]);
       expect((await fixture.missedOf(of)).map(({ reason }) => reason)).toEqual(recorded);
     });
 
   test("a run that was delivered while an edit was decided is not created a second time", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     const from = await cursorOf(fixture.ledger, of);
     const edit = change(
       { ...of, generation: 2 },
@@ -233,8 +216,7 @@ describe("apply", () => {
         if (decided) await fixture.ledger.apply([decided]);
         if ((await fixture.runsOf(of)).length === 0) return;
         await fallDue(fixture, of);
-        const run = await claimOne(fixture.queue, of);
-        await fixture.queue.start([run]);
+        const run = await startOne(fixture.queue, of);
         await fixture.queue.close([success(run)]);
       };
       const executed = async () =>
@@ -254,8 +236,7 @@ describe("apply", () => {
 
   test("nor one whose closing commits while the edit is being applied", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     const from = await cursorOf(fixture.ledger, of);
     const edit = change(
       { ...of, generation: 2 },
@@ -292,11 +273,9 @@ describe("apply", () => {
   test("one that was started long before the edit changes nothing of where it sets the cursor", async () => {
     const of = job();
     const now = Date.now();
-    const run = await claimed(fixture, of, { at: now - 60_000 });
-    await fixture.queue.start([run]);
-    const from = await cursorOf(fixture.ledger, of);
+    const run = await startedRun(fixture, of, { at: now - 60_000 });
     const to = { generation: 2, position: now - 50 };
-    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from, to })]);
+    await fixture.apply({ ...of, generation: 2 }, { to });
     expect(await cursorOf(fixture.ledger, of)).toMatchObject({ position: now - 50, version: 2 });
     await fixture.queue.close([success(run)]);
   });
@@ -306,10 +285,9 @@ describe("apply", () => {
       const of = job();
       const now = Date.now();
       const at = now + 5 * HOUR;
-      await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+      await fixture.apply(of, { create: [scheduled(at)], to: { position: at } });
       await fallDue(fixture, of);
-      const run = await claimOne(fixture.queue, of);
-      await fixture.queue.start([run]);
+      const run = await startOne(fixture.queue, of);
       if (becomes === "has been delivered") await fixture.queue.close([success(run)]);
       const from = await cursorOf(fixture.ledger, of);
       const edit = { from, create: [scheduled(now)], to: { generation: 2, position: now } };
@@ -322,13 +300,12 @@ describe("apply", () => {
 
   test("a manual run moves to the new generation, and a claim on the old one is void", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     expect(await fixture.ledger.runNow(of, "k")).toBe(true);
     const old = await claimOne(fixture.queue, of);
-    const from = await cursorOf(fixture.ledger, of);
     const target = { kind: "email", to: "a@b.c", subject: "s", body: "", isHtml: false } as const;
     const edited = { ...of, generation: 2, spec: spec({ name: "Edited", suspend: true, target }) };
-    await fixture.ledger.apply([change(edited, { from, to: { generation: 2, startable: false } })]);
+    await fixture.apply(edited, { to: { generation: 2, startable: false } });
     expect(await fixture.queue.start([old])).toEqual(new Set());
     const run = await claimOne(fixture.queue, of);
     expect(run).toMatchObject({ generation: 2, trigger: "manual", spec: { name: "Edited" } });
@@ -339,10 +316,9 @@ describe("apply", () => {
 
   test("a change moves some of the job's manual runs, however many wait, and the others move at their start", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     await waiting(of, MOVED_AT_ONCE + 1);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+    await fixture.apply({ ...of, generation: 2 });
     const left = async () =>
       (await fixture.runsOf(of)).filter(({ generation }) => generation === 1);
     expect(await left()).toHaveLength(1);
@@ -426,8 +402,7 @@ describe("apply", () => {
     await told(2);
     await fixture.ledger.runNow(of, "k");
     await told(3);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+    await fixture.apply({ ...of, generation: 2 });
     await told(4);
     const [run] = await fixture.runsOf(of);
     expect(heard).toEqual([null, later, run?.scheduledAt, run?.scheduledAt]);
@@ -437,24 +412,21 @@ describe("apply", () => {
 
   test("a manual run of a job without an account is missed, whatever the position", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     expect(await fixture.ledger.runNow(of, "k")).toBe(true);
-    const from = await cursorOf(fixture.ledger, of);
     const to = { position: Date.now() - 60_000, startable: false };
-    await fixture.ledger.apply([change({ ...of, account: null }, { from, to })]);
+    await fixture.apply({ ...of, account: null }, { to });
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.missedOf(of)).toEqual([{ reason: "account_deleted", count: 1 }]);
   });
 
   test("a manual run between attempts, which must all send the same, ends with its generation", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     await fixture.ledger.runNow(of, "k");
-    const run = await claimOne(fixture.queue, of);
-    await fixture.queue.start([run]);
+    const run = await startOne(fixture.queue, of);
     await fixture.queue.close([retry(run, Date.now())]);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+    await fixture.apply({ ...of, generation: 2 });
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.missedOf(of)).toEqual([]);
   });
@@ -462,13 +434,9 @@ describe("apply", () => {
   test("a one-time whose retries an edit ends has failed", async () => {
     const at = Date.now() - 1_000;
     const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
-    const run = await claimed(fixture, of, { at, once: "fired" });
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of, { at, once: "fired" });
     await fixture.queue.close([retry(run, Date.now() + 60_000)]);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([
-      change({ ...of, generation: 2 }, { from, to: { generation: 2, once: "fired" } }),
-    ]);
+    await fixture.apply({ ...of, generation: 2 }, { to: { generation: 2, once: "fired" } });
     expect(await fixture.runsOf(of)).toEqual([]);
     expect((await cursorOf(fixture.ledger, of)).once).toBe("failed");
     expect(await fixture.missedOf(of)).toEqual([]);
@@ -476,20 +444,14 @@ describe("apply", () => {
 
   test("replace marks started runs and drops the others", async () => {
     const of = job({ spec: spec({ concurrencyPolicy: "Replace" }) });
-    const started = await claimed(fixture, of);
-    await fixture.queue.start([started]);
+    const started = await startedRun(fixture, of);
     const now = Date.now();
-    await fixture.ledger.apply([
-      change(of, { from: await cursorOf(fixture.ledger, of), create: [scheduled(now - 500)] }),
-    ]);
+    await fixture.apply(of, { create: [scheduled(now - 500)] });
     const older = await fixture.runsOf(of);
-    await fixture.ledger.apply([
-      change(of, {
-        from: await cursorOf(fixture.ledger, of),
-        create: [scheduled(now)],
-        replace: older.map((run) => run.id),
-      }),
-    ]);
+    await fixture.apply(of, {
+      create: [scheduled(now)],
+      replace: older.map((run) => run.id),
+    });
     expect(await fixture.queue.unwanted([started.id])).toEqual(new Map([[started.id, "replaced"]]));
     const left = await fixture.runsOf(of);
     expect(left.map((run) => [run.state, run.scheduledAt])).toEqual([
@@ -503,11 +465,9 @@ describe("apply", () => {
 
   test("what is replaced between attempts has its execution, and is not missed", async () => {
     const of = job({ spec: spec({ concurrencyPolicy: "Replace" }) });
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await fixture.queue.close([retry(run, Date.now() + 60_000)]);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([change(of, { from, replace: [run.id] })]);
+    await fixture.apply(of, { replace: [run.id] });
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.missedOf(of)).toEqual([]);
   });
@@ -529,17 +489,12 @@ describe("apply", () => {
   test("a prepared run of a generation that a restored backup does not have gives way", async () => {
     const at = Date.now() + 10_000;
     const ahead = job({ generation: 5 });
-    await fixture.ledger.apply([
-      change(ahead, {
-        create: [scheduled(at), { trigger: "manual", key: "k", scheduledAt: at - 10_000 }],
-        to: { position: at },
-      }),
-    ]);
+    await fixture.apply(ahead, {
+      create: [scheduled(at), { trigger: "manual", key: "k", scheduledAt: at - 10_000 }],
+      to: { position: at },
+    });
     const back = { ...ahead, generation: 3 };
-    const from = await cursorOf(fixture.ledger, ahead);
-    await fixture.ledger.apply([
-      change(back, { from, create: [scheduled(at)], to: { position: at } }),
-    ]);
+    await fixture.apply(back, { create: [scheduled(at)], to: { position: at } });
     const runs = await fixture.runsOf(back);
     expect(new Set(runs.map(({ trigger, generation }) => `${trigger} ${generation}`))).toEqual(
       new Set(["manual 3", "schedule 3"]),
@@ -550,7 +505,7 @@ describe("apply", () => {
 
   test("a restored backup's edit takes the place of the revision with its number", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     const cursor = await cursorOf(fixture.ledger, of);
     await fixture.ledger.apply([change({ ...of, generation: 2 }, { from: cursor })]);
     const ahead = await cursorOf(fixture.ledger, of);
@@ -566,11 +521,10 @@ describe("apply", () => {
 
   test("so does a spec that came to have a number which was another's", async () => {
     const [of, due] = [job(), Date.now()];
-    await fixture.ledger.apply([change(of, { create: [scheduled(due)] })]);
+    await fixture.apply(of, { create: [scheduled(due)] });
     const held = await claimOne(fixture.queue, of);
-    const from = await cursorOf(fixture.ledger, of);
     const second = { ...of, spec: spec({ name: "second" }) };
-    await fixture.ledger.apply([change(second, { from, create: [scheduled(due)] })]);
+    await fixture.apply(second, { create: [scheduled(due)] });
     expect(await fixture.queue.start([held])).toEqual(new Set());
     const run = await claimOne(fixture.queue, second);
     await fixture.queue.close([success(run)]);
@@ -678,8 +632,7 @@ describe("cancel, orphans, runNow", () => {
 
   test("a cancelled job's started run is told to stop", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await fixture.ledger.cancel([of]);
     expect(await fixture.queue.unwanted([run.id])).toEqual(new Map([[run.id, "deleted"]]));
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
@@ -687,8 +640,7 @@ describe("cancel, orphans, runNow", () => {
 
   test("so is that of a deleted account", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     expect(await fixture.queue.unwanted([run.id])).toEqual(new Map());
     await fixture.pool.query(
       "insert into accounts (id, name, deleted_at) values ($1::uuid, $1::text, now())",
@@ -706,11 +658,10 @@ describe("cancel, orphans, runNow", () => {
     "of many runs ($of) some are dropped by each statement of $by, until none is left",
     async ({ of: trigger, by }) => {
       const of = job();
-      await fixture.ledger.apply([change(of)]);
+      await fixture.apply(of);
       await waiting(of, DROPPED_AT_ONCE + 1, trigger);
-      const from = await cursorOf(fixture.ledger, of);
       if (by === "a deletion") await fixture.ledger.cancel([of]);
-      else await fixture.ledger.apply([change(of, { from, to: { startable: false } })]);
+      else await fixture.apply(of, { to: { startable: false } });
       expect(await fixture.runsOf(of)).toEqual([]);
       // One for each statement.
       const counts = (await fixture.missedOf(of)).map(({ count }) => count);
@@ -791,7 +742,7 @@ describe("cancel, orphans, runNow", () => {
   test("a manual run is due at once, wherever in its millisecond it is asked for", async () => {
     for (let n = 0; n < 50; n += 1) {
       const of = job();
-      await fixture.ledger.apply([change(of)]);
+      await fixture.apply(of);
       await fixture.ledger.runNow(of, "k");
       const run = await claimOne(fixture.queue, of);
       expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
@@ -801,11 +752,10 @@ describe("cancel, orphans, runNow", () => {
 
   test("the same request is one manual run, also after it ran", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of, { to: { startable: false } })]);
+    await fixture.apply(of, { to: { startable: false } });
     const answers = await Promise.all([1, 2, 3].map(() => fixture.ledger.runNow(of, "key-1")));
     expect(answers).toEqual([true, true, true]);
-    const run = await claimOne(fixture.queue, of);
-    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    const run = await startOne(fixture.queue, of);
     await fixture.queue.close([success(run)]);
     expect(await fixture.ledger.runNow(of, "key-1")).toBe(true);
     expect(await fixture.runsOf(of)).toEqual([]);
@@ -818,13 +768,12 @@ describe("cancel, orphans, runNow", () => {
 
   test("a request behind an edit, or another account of the job, waits until that is taken up", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     const newer = { ...of, generation: 2, spec: spec({ name: "edited" }) };
     expect(await fixture.ledger.runNow(newer, "key")).toBe(false);
     expect(await fixture.ledger.runNow({ ...of, account: job().account }, "key")).toBe(false);
     expect(await fixture.runsOf(of)).toEqual([]);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([change(newer, { from })]);
+    await fixture.apply(newer);
     expect(await fixture.ledger.runNow(newer, "key")).toBe(true);
     const run = await claimOne(fixture.queue, of);
     await fixture.queue.close([success(run)]);
@@ -833,7 +782,7 @@ describe("cancel, orphans, runNow", () => {
 
   test("a request that comes while the job is being deleted makes no run", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     const deleting = await openTransaction(
       fixture.pool,
       "update job_cursors set deleted_at = now() where job_uid = $1",

@@ -13,6 +13,8 @@ import {
   runsFixture,
   scheduled,
   spec,
+  startedRun,
+  startOne,
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
@@ -23,6 +25,7 @@ import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
 import { openTransaction } from "../../postgres/open-transaction.ts";
 import { until } from "../../until.ts";
+import { HOUR } from "../../../src/domain/instant.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
@@ -37,15 +40,11 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-const HOUR = 3_600_000;
 const expireLease = (id: string) =>
   fixture.pool.query("update runs set lease_until = now() - interval '1 second' where id = $1", [
     id,
   ]);
 const renewed = (...runs: { id: string }[]) => new Map(runs.map(({ id }) => [id, "renewed"]));
-
-const apply = async (of: Job, to: NonNullable<Parameters<typeof change>[1]>["to"]) =>
-  fixture.ledger.apply([change(of, { from: await cursorOf(fixture.ledger, of), to })]);
 
 describe("claim", () => {
   test("workers on several connections share the queue without overlap", async () => {
@@ -69,11 +68,9 @@ describe("claim", () => {
   test("carries what an attempt needs, oldest first, none beyond `until`", async () => {
     const of = job();
     const now = Date.now();
-    await fixture.ledger.apply([
-      change(of, {
-        create: [scheduled(now - 1_000), scheduled(now - 2_000), scheduled(now + 10_000)],
-      }),
-    ]);
+    await fixture.apply(of, {
+      create: [scheduled(now - 1_000), scheduled(now - 2_000), scheduled(now + 10_000)],
+    });
     const request = { worker: "w", limit: 10, leaseMs: 9_000 };
     const runs = await fixture.queue.claim({ ...request, until: now });
     expect(runs.map((run) => run.scheduledAt)).toEqual([now - 2_000, now - 1_000]);
@@ -94,9 +91,9 @@ describe("claim", () => {
   test("looks at none before `from`", async () => {
     const of = job();
     const now = Date.now();
-    await fixture.ledger.apply([
-      change(of, { create: [scheduled(now - 2_000), scheduled(now - 1_000), scheduled(now)] }),
-    ]);
+    await fixture.apply(of, {
+      create: [scheduled(now - 2_000), scheduled(now - 1_000), scheduled(now)],
+    });
     const request = { worker: "w", limit: 10, leaseMs: 9_000, until: now };
     const later = await fixture.queue.claim({ ...request, from: now - 1_000 });
     expect(later.map((run) => run.notBefore)).toEqual([now - 1_000, now]);
@@ -122,9 +119,7 @@ describe("claim", () => {
       await fixture.queue.claim({ worker: "w", limit: 10, until: now + 10_000, leaseMs: 9_000 })
     ).filter(({ trigger }) => trigger === "manual");
     expect(told[3]).toBe(manual?.notBefore);
-    await fixture.ledger.apply([
-      change({ ...of, generation: 2 }, { from: await cursorOf(fixture.ledger, of) }),
-    ]);
+    await fixture.apply({ ...of, generation: 2 });
     await expect.poll(() => told.length).toBe(5);
     expect(told[4]).toBe(manual?.notBefore);
     stop();
@@ -132,8 +127,7 @@ describe("claim", () => {
 
   test("waits for nobody who holds a run", async () => {
     const [held, free] = [job(), job()];
-    for (const of of [held, free])
-      await fixture.ledger.apply([change(of, { create: [scheduled(Date.now() - 1)] })]);
+    for (const of of [held, free]) await fixture.apply(of, { create: [scheduled(Date.now() - 1)] });
     const holder = await openTransaction(
       fixture.pool,
       "select from runs where job_uid = $1 for update",
@@ -146,8 +140,7 @@ describe("claim", () => {
 
   test("passes over accounts and destinations at their limit, and jobs whose records wait", async () => {
     const [a, b, c, d] = [job(), job(), job(), job()];
-    for (const of of [a, b, c, d])
-      await fixture.ledger.apply([change(of, { create: [scheduled(1)] })]);
+    for (const of of [a, b, c, d]) await fixture.apply(of, { create: [scheduled(1)] });
     const runs = await fixture.queue.claim({
       worker: "w",
       limit: 10,
@@ -167,7 +160,7 @@ describe("claim", () => {
     // null: some news may have been lost before it listened.
     await expect.poll(() => told).toEqual([null]);
     const at = Date.now() - 5_000;
-    await fixture.ledger.apply([change(of, { create: [scheduled(at)] })]);
+    await fixture.apply(of, { create: [scheduled(at)] });
     await expect.poll(() => told).toEqual([null, at]);
     stop();
     const depth = await fixture.queue.depth();
@@ -236,7 +229,7 @@ describe("start", () => {
   test("none before its time by PostgreSQL's clock, and nothing is lost by asking", async () => {
     const at = Date.now() + 60_000;
     const of = job();
-    await fixture.ledger.apply([change(of, { create: [scheduled(at)], to: { position: at } })]);
+    await fixture.apply(of, { create: [scheduled(at)], to: { position: at } });
     const run = await claimOne(fixture.queue, of);
     expect(await fixture.queue.start([run])).toEqual(new Set());
     expect(await fixture.missedOf(of)).toEqual([]);
@@ -255,13 +248,12 @@ describe("start", () => {
 
   test("a run by hand that is given back after an edit is one of the edited job", async () => {
     const of = job();
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     await fixture.ledger.runNow(of, "by hand");
-    const run = await claimOne(fixture.queue, of);
-    await fixture.queue.start([run]);
+    const run = await startOne(fixture.queue, of);
     const target = { ...of.spec.target, url: "https://other.example/hook" };
     const edited = { ...of, generation: 2, spec: spec({ target }) };
-    await apply(edited, {});
+    await fixture.apply(edited);
     await fixture.queue.release([run], Date.now() - 1);
     expect(await fixture.queue.start([await claimOne(fixture.queue, of)])).toEqual(new Set());
     const moved = await claimOne(fixture.queue, of);
@@ -275,8 +267,7 @@ describe("start", () => {
 
   test("what is refused between attempts has its execution, and is not missed", async () => {
     const of = job();
-    const first = await claimed(fixture, of);
-    await fixture.queue.start([first]);
+    const first = await startedRun(fixture, of);
     await fixture.queue.close([retry(first, Date.now())]);
     const second = await claimOne(fixture.queue, of);
     await fixture.pool.query("update job_cursors set startable = false where job_uid = $1", [
@@ -294,8 +285,7 @@ describe("start", () => {
 describe("close", () => {
   test("what is refused for its own sake is not said again", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     // A sequence counts, because it is not rolled back.
     await fixture.pool.query(`create sequence said; alter table executions
       add constraint refused check (job_uid <> '${of.uid}' or nextval('said') = 0) not valid`);
@@ -310,8 +300,7 @@ describe("close", () => {
 
   test("records the execution and ends the run, once", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
     expect(await fixture.queue.close([success(run)])).toEqual(new Set());
     expect(await fixture.runsOf(of)).toEqual([]);
@@ -353,8 +342,7 @@ describe("close", () => {
 
   test("retry waits, counts attempts, and sends the same run again", async () => {
     const of = job();
-    const first = await claimed(fixture, of);
-    await fixture.queue.start([first]);
+    const first = await startedRun(fixture, of);
     const later = Date.now() + 30_000;
     await fixture.queue.close([retry(first, later)]);
     const request = { worker: "w", limit: 10, leaseMs: 9_000 };
@@ -369,14 +357,13 @@ describe("close", () => {
   });
 
   const unwanted: { why: string; by: (of: Job) => Promise<unknown> }[] = [
-    { why: "changed", by: (of) => apply({ ...of, generation: 2 }, {}) },
-    { why: "paused", by: (of) => apply(of, { startable: false }) },
+    { why: "changed", by: (of) => fixture.apply({ ...of, generation: 2 }) },
+    { why: "paused", by: (of) => fixture.apply(of, { to: { startable: false } }) },
     { why: "deleted", by: (of) => fixture.ledger.cancel([of]) },
   ];
   test.each(unwanted)("is not retried: its job was $why under the attempt", async ({ by }) => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await by(of);
     expect(await fixture.queue.close([retry(run, Date.now() + 60_000)])).toEqual(new Set([run.id]));
     expect(await fixture.runsOf(of)).toEqual([]);
@@ -395,8 +382,7 @@ describe("close", () => {
     "is not retried, and is recorded: $what while the retry waits for that row",
     async ({ sql }) => {
       const of = job();
-      const run = await claimed(fixture, of);
-      await fixture.queue.start([run]);
+      const run = await startedRun(fixture, of);
       const other = await openTransaction(fixture.pool, sql, [of.uid]);
       const closing = fixture.queue.close([retry(run, Date.now() + 60_000)]);
       await untilLockWaits(fixture.pool);
@@ -409,8 +395,7 @@ describe("close", () => {
 
   test("a replaced run is not retried", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
     await fixture.queue.close([retry(run, Date.now())]);
     expect(await fixture.runsOf(of)).toEqual([]);
@@ -419,8 +404,7 @@ describe("close", () => {
   test("what a deadlock undoes is said again", async () => {
     const { pool } = fixture;
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     // In a real deadlock the victim would be random: whoever detects it first, a second after it began to wait.
     await pool.query(
       `create sequence tries;
@@ -441,8 +425,7 @@ describe("close", () => {
   test("a cursor that moves again and again is left for later", async () => {
     const { pool } = fixture;
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     // As when the cursor has moved since it was read.
     await pool.query(
       `create sequence moves;
@@ -464,8 +447,7 @@ describe("close", () => {
   test("the run of an older time does not settle a one-time that got a new time", async () => {
     const at = Date.now() - 1_000;
     const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
-    const old = await claimed(fixture, of, { at, once: "fired" });
-    await fixture.queue.start([old]);
+    const old = await startedRun(fixture, of, { at, once: "fired" });
     const newTime = Date.now() - 10;
     const again = {
       ...of,
@@ -478,8 +460,7 @@ describe("close", () => {
     ]);
     await fixture.queue.close([failure(old)]);
     expect((await cursorOf(fixture.ledger, of)).once).toBe("fired");
-    const renewed = await claimOne(fixture.queue, again);
-    await fixture.queue.start([renewed]);
+    const renewed = await startOne(fixture.queue, again);
     await fixture.queue.close([success(renewed)]);
     expect((await cursorOf(fixture.ledger, of)).once).toBe("completed");
   });
@@ -492,8 +473,7 @@ describe("close", () => {
     test(`a one-time's ${outcome} makes it ${once}`, async () => {
       const at = Date.now() - 1_000;
       const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
-      const run = await claimed(fixture, of, { at, once: "fired" });
-      await fixture.queue.start([run]);
+      const run = await startedRun(fixture, of, { at, once: "fired" });
       const before = await cursorOf(fixture.ledger, of);
       await fixture.queue.close([outcome === "success" ? success(run) : failure(run)]);
       const after = await cursorOf(fixture.ledger, of);
@@ -503,8 +483,7 @@ describe("close", () => {
 
   test("halted stops the generation that was sent", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await fixture.queue.close([failure(run, "halted")]);
     expect(await cursorOf(fixture.ledger, of)).toMatchObject({
       haltedGeneration: 1,
@@ -514,10 +493,8 @@ describe("close", () => {
 
   test("halted by an older generation does not stop the newer", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
-    const from = await cursorOf(fixture.ledger, of);
-    await fixture.ledger.apply([change({ ...of, generation: 2 }, { from })]);
+    const run = await startedRun(fixture, of);
+    await fixture.apply({ ...of, generation: 2 });
     await fixture.queue.close([failure(run, "halted")]);
     expect(await cursorOf(fixture.ledger, of)).toMatchObject({
       haltedGeneration: null,
@@ -527,8 +504,7 @@ describe("close", () => {
 
   test("a month without a partition gets one", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     const executedAt = Date.UTC(2019, 4, 31, 23, 59, 59, 999);
     expect(await fixture.queue.close([success(run, executedAt)])).toEqual(new Set([run.id]));
     expect((await fixture.executionsOf(of))[0]?.executedAt).toBe(executedAt);
@@ -552,8 +528,7 @@ describe("release and renew", () => {
 
   test("a postponed run leaves no execution and counts no attempt", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     const later = Date.now() + HOUR / 2;
     await fixture.queue.release([run], later);
     const again = await claimOne(fixture.queue, of);
@@ -563,8 +538,7 @@ describe("release and renew", () => {
 
   test("a retry that is postponed knows when it was due", async () => {
     const of = job();
-    const first = await claimed(fixture, of);
-    await fixture.queue.start([first]);
+    const first = await startedRun(fixture, of);
     const due = Date.now() + 1_000;
     await fixture.queue.close([retry(first, due)]);
     const second = await claimOne(fixture.queue, of);
@@ -625,8 +599,7 @@ describe("release and renew", () => {
 
   test("a process that stands still in a transaction lets go before a lease is up", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await fixture.queue.renew([run], 20_000);
     const still = await fixture.pool.connect();
     let lost = 0;
@@ -673,16 +646,14 @@ describe("release and renew", () => {
 describe("reap", () => {
   test("leaves living leases alone", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 0 });
     await fixture.queue.close([success(run)]);
   });
 
   test("a started run of a dead worker closes as interrupted, once, whoever reaps", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await expireLease(run.id);
     const reaped = await Promise.all(
       [fixture.queue, fixture.anotherQueue(), fixture.anotherQueue()].map((queue) => queue.reap()),
@@ -704,8 +675,7 @@ describe("reap", () => {
   test("is tried again when the job asked for retries", async () => {
     const retries = { maxRetries: 1, minBackoffSeconds: 10, maxBackoffSeconds: 10 };
     const of = job({ spec: spec({ retry: retries }) });
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await expireLease(run.id);
     expect((await fixture.queue.reap()).interrupted).toBe(1);
     const again = await claimOne(fixture.queue, of);
@@ -721,8 +691,7 @@ describe("reap", () => {
 
   test("lasted until its worker's lease ran out, however late it is found", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await fixture.pool.query(
       `update runs set started_at = date_trunc('second', now()) - interval '1 hour',
                        lease_until = date_trunc('second', now()) - interval '1 hour' + interval '21 s' where id = $1`,
@@ -788,8 +757,7 @@ describe("reap", () => {
   test("one that was started a month ago does not hold up the others", async () => {
     const [old, recent] = [job(), job()];
     for (const of of [old, recent]) {
-      const run = await claimed(fixture, of);
-      await fixture.queue.start([run]);
+      const run = await startedRun(fixture, of);
       await expireLease(run.id);
     }
     await fixture.pool.query(
@@ -823,8 +791,7 @@ describe("reap", () => {
 
   test("a replaced run of a dead worker says so", async () => {
     const of = job();
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
     await expireLease(run.id);
     await fixture.queue.reap();
@@ -857,17 +824,11 @@ describe("history", () => {
     const first = job();
     const second = job({ account: first.account, id: first.id });
     for (const of of [first, second]) {
-      const run = await claimed(fixture, of);
-      await fixture.queue.start([run]);
+      const run = await startedRun(fixture, of);
       await fixture.queue.close([success(run)]);
-      await fixture.ledger.apply([
-        change(of, {
-          from: await cursorOf(fixture.ledger, of),
-          missed: [
-            { first: Date.now() - HOUR, last: Date.now() + 5, count: 7, reason: "downtime" },
-          ],
-        }),
-      ]);
+      await fixture.apply(of, {
+        missed: [{ first: Date.now() - HOUR, last: Date.now() + 5, count: 7, reason: "downtime" }],
+      });
     }
     const query = { account: first.account ?? "", jobId: first.id };
     const executions = await fixture.history.executions({ ...query, limit: 10, offset: 0 });

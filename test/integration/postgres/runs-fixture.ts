@@ -32,6 +32,8 @@ export interface RunsFixture {
   /** A queue with connections of its own, as in another process. */
   anotherQueue(pool?: Pool): RunQueue;
   anotherLedger(): RunLedger;
+  /** Applies this change to the job as its cursor is now; by default one that arms the job. */
+  apply(of: Job, options?: ChangeOptions): ReturnType<RunLedger["apply"]>;
   /** How many fire times its queues refused to start because their deadline had passed. */
   readonly pastDeadline: number;
   /** The job's unfinished runs. */
@@ -83,6 +85,7 @@ export async function runsFixture(
       return pastDeadline;
     },
     anotherLedger: () => createRunLedger({ pool: pools(4) }),
+    apply: (of, options) => applyTo(ledger, of, options),
     runsOf: async ({ uid }) => (await ledger.unfinished([uid])).get(uid) ?? [],
     executionsOf: ({ account, id }) =>
       history.executions({ account: account ?? "", jobId: id, limit: 1_000, offset: 0 }),
@@ -139,11 +142,12 @@ export function scheduled(at: number): NewRun {
   return { trigger: "schedule", key: isoUtc(at), scheduledAt: at };
 }
 
+type ChangeOptions = Partial<Omit<LedgerChange, "job" | "to">> & {
+  to?: Partial<LedgerChange["to"]>;
+};
+
 /** A change of the ledger; by default one that arms the job. */
-export function change(
-  of: Job,
-  options: Partial<Omit<LedgerChange, "job" | "to">> & { to?: Partial<LedgerChange["to"]> } = {},
-): LedgerChange {
+export function change(of: Job, options: ChangeOptions = {}): LedgerChange {
   const { to, ...rest } = options;
   return {
     job: of,
@@ -168,6 +172,11 @@ export function change(
       ...to,
     },
   };
+}
+
+async function applyTo(ledger: RunLedger, of: Job, options: ChangeOptions = {}) {
+  const from = (await ledger.cursors([of.uid])).get(of.uid);
+  return ledger.apply([change(of, { from, ...options })]);
 }
 
 export async function cursorOf(ledger: RunLedger, of: Job): Promise<Cursor> {
@@ -197,18 +206,42 @@ export async function decisionOf(
   return changed ? { job: of, spec: of.spec, from, to, create, replace, missed } : undefined;
 }
 
+interface RunOptions {
+  at?: number;
+  leaseMs?: number;
+  worker?: string;
+  once?: Cursor["once"];
+}
+
 /** Creates the job's cursor and one due run, and claims it. */
 export async function claimed(
   { ledger, queue }: Pick<RunsFixture, "ledger" | "queue">,
   of: Job,
-  options: { at?: number; leaseMs?: number; worker?: string; once?: Cursor["once"] } = {},
+  options: RunOptions = {},
 ): Promise<ClaimedRun> {
-  const at = options.at ?? Date.now() - 1_000;
-  const from = (await ledger.cursors([of.uid])).get(of.uid);
-  await ledger.apply([
-    change(of, { from, create: [scheduled(at)], to: { once: options.once ?? "armed" } }),
-  ]);
+  const { at = Date.now() - 1_000, once = "armed" } = options;
+  await applyTo(ledger, of, { create: [scheduled(at)], to: { once } });
   return claimOne(queue, of, options);
+}
+
+/** The same, and starts the run. */
+export async function startedRun(
+  fixture: Pick<RunsFixture, "ledger" | "queue">,
+  of: Job,
+  options?: RunOptions,
+): Promise<ClaimedRun> {
+  return started(fixture.queue, await claimed(fixture, of, options));
+}
+
+/** Claims the only run that waits, which must be the job's, and starts it. */
+export async function startOne(queue: RunQueue, of: Job): Promise<ClaimedRun> {
+  return started(queue, await claimOne(queue, of));
+}
+
+async function started(queue: RunQueue, run: ClaimedRun): Promise<ClaimedRun> {
+  const ids = await queue.start([run]);
+  if (!ids.has(run.id)) throw new Error(`the run of ${run.jobId} did not start`);
+  return run;
 }
 
 /** Makes the job's runs due: one millisecond ago, because the column may round the present time up. */
@@ -220,6 +253,7 @@ export async function fallDue({ pool }: Pick<RunsFixture, "pool">, of: Job): Pro
   );
 }
 
+/** Claims the only run that waits, which must be the job's. */
 export async function claimOne(
   queue: RunQueue,
   of: Job,

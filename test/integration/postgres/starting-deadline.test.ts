@@ -3,7 +3,6 @@ import type { Job } from "../../../src/domain/job.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
 import {
-  change,
   claimed,
   claimOne,
   cursorOf,
@@ -92,7 +91,7 @@ describe("the starting deadline has been looked at", () => {
 
   test("of one that was asked for by hand", async () => {
     const of = late(30);
-    await fixture.ledger.apply([change(of)]);
+    await fixture.apply(of);
     await fixture.ledger.runNow(of, "k");
     expect(await starts(await claimOne(fixture.queue, of))).toBe(true);
   });

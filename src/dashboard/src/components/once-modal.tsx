@@ -7,9 +7,9 @@ import {
 } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { AskBeforeLeaving } from "./ask-before-leaving.tsx";
-import { BusyButton } from "./busy-button.tsx";
+import type { KeptDialog } from "../kept.ts";
 import { useLastOpened } from "./last-opened.ts";
-import { Problem } from "./problem.tsx";
+import { Submit } from "./submit.tsx";
 
 /**
  * The mutation of an `OnceModal`. Afterwards `form` is not unsaved any more, and `list` is loaded again, but not waited
@@ -31,20 +31,23 @@ export function useMakeOnce<T>(list: QueryKey, form: { drop: () => void }, make:
  * because it would be lost, and afterwards not by accident. Whoever leaves the page is asked.
  */
 export function OnceModal<T extends object>(props: {
-  opened: boolean;
+  form: KeptDialog<object>;
   title: string;
   /** On the form's button. */
   action: string;
   make: UseMutationResult<T, Error, void>;
   /** Shows what was made. */
   made: (made: T) => ReactNode;
-  close: () => void;
   /** The form's fields. */
   children: ReactNode;
 }) {
-  const { opened, close } = props;
+  const { opened } = props.form;
   const { isPending, isSuccess } = props.make;
-  const { title, action, make, made, children } = useLastOpened(props);
+  const { title, action, make, made, children } = useLastOpened({ ...props, opened });
+  const close = () => {
+    props.form.close();
+    props.make.reset();
+  };
   return (
     <>
       <Modal
@@ -73,12 +76,7 @@ export function OnceModal<T extends object>(props: {
           >
             <Stack>
               {children}
-              {make.error && <Problem error={make.error} />}
-              <Group justify="flex-end">
-                <BusyButton type="submit" busy={make.isPending}>
-                  {action}
-                </BusyButton>
-              </Group>
+              <Submit by={make}>{action}</Submit>
             </Stack>
           </form>
         )}

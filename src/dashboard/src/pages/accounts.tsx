@@ -94,13 +94,9 @@ function CreateAccount({
       ...(namespace.trim() === "" ? {} : { namespace: namespace.trim() }),
     }),
   );
-  const leave = () => {
-    form.close();
-    create.reset();
-  };
   return (
     <OnceModal
-      opened={form.opened}
+      form={form}
       title={create.data ? `Account ${create.data.account.name} created` : "Create an account"}
       action="Create"
       make={create}
@@ -113,7 +109,6 @@ function CreateAccount({
           <Code text={link} label="Invitation link" wrap copyLabel="Copy the link" />
         </>
       )}
-      close={leave}
     >
       <TextInput
         label="Name"

@@ -131,13 +131,9 @@ function CreateKey({ form }: { form: KeptDialog<{ label: string }> }) {
   const create = useMakeOnce(KEYS, form, () =>
     post<{ key: ApiKey; raw: string }>("/api-keys", { label: label.trim() }),
   );
-  const leave = () => {
-    form.close();
-    create.reset();
-  };
   return (
     <OnceModal
-      opened={form.opened}
+      form={form}
       title={create.data ? "Your new API key" : "Create an API key"}
       action="Create"
       make={create}
@@ -151,7 +147,6 @@ function CreateKey({ form }: { form: KeptDialog<{ label: string }> }) {
           <Code text={curl(raw)} label="Example" wrap copyLabel="Copy the command" />
         </>
       )}
-      close={leave}
     >
       <TextInput
         label="Label"

@@ -1,10 +1,9 @@
-import { Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Modal, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { post } from "../api.ts";
 import type { Account } from "../api-types.ts";
-import { BusyButton } from "../components/busy-button.tsx";
 import { useLastOpened } from "../components/last-opened.ts";
-import { Problem } from "../components/problem.tsx";
+import { Submit } from "../components/submit.tsx";
 import type { KeptDialog } from "../kept.ts";
 
 export interface Binding {
@@ -66,12 +65,7 @@ export function BindAccount({ form }: { form: KeptDialog<Binding> }) {
               form.type({ namespace: event.currentTarget.value });
             }}
           />
-          {bind.error && <Problem error={bind.error} />}
-          <Group justify="flex-end">
-            <BusyButton type="submit" busy={bind.isPending}>
-              Bind
-            </BusyButton>
-          </Group>
+          <Submit by={bind}>Bind</Submit>
         </Stack>
       </form>
     </Modal>

@@ -3,7 +3,6 @@ import {
   Card,
   Checkbox,
   Grid,
-  Group,
   NumberInput,
   SegmentedControl,
   Select,
@@ -20,9 +19,9 @@ import { useEffect, useState } from "react";
 import { ApiError, ask } from "../api.ts";
 import type { JobCheck } from "../api-types.ts";
 import { refusal } from "../changed-meanwhile.ts";
-import { BusyButton } from "../components/busy-button.tsx";
 import { GrowingTextarea } from "../components/growing-textarea.tsx";
 import { Problem } from "../components/problem.tsx";
+import { Submit } from "../components/submit.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
 import { TypedBefore } from "../components/typed-before.tsx";
 import { useLoaded } from "../loaded.ts";
@@ -420,12 +419,9 @@ export function JobForm(props: {
         </Grid.Col>
       </Grid>
       <Stack mt="md">
-        {save.error && <Problem error={save.error} labels={LABELS} />}
-        <Group justify="flex-end">
-          <BusyButton type="submit" busy={save.isPending}>
-            {props.action}
-          </BusyButton>
-        </Group>
+        <Submit by={save} labels={LABELS}>
+          {props.action}
+        </Submit>
       </Stack>
     </form>
   );

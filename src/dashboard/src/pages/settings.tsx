@@ -18,6 +18,7 @@ import { BusyButton } from "../components/busy-button.tsx";
 import { Confirm } from "../components/confirm.tsx";
 import { Page } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { Submit } from "../components/submit.tsx";
 import { TimeZoneSelect } from "../components/time-zone-select.tsx";
 import { TypedBefore } from "../components/typed-before.tsx";
 import { useKept } from "../kept.ts";
@@ -123,12 +124,9 @@ function AccountCard() {
               form.type({ seen, days });
             }}
           />
-          {save.error && <Problem error={save.error} labels={{ retention_days: DAYS }} />}
-          <Group justify="flex-end">
-            <BusyButton type="submit" busy={save.isPending}>
-              Save
-            </BusyButton>
-          </Group>
+          <Submit by={save} labels={{ retention_days: DAYS }}>
+            Save
+          </Submit>
         </Stack>
       </form>
     </Card>

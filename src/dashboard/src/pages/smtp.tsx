@@ -22,6 +22,7 @@ import { BusyButton } from "../components/busy-button.tsx";
 import { Code } from "../components/copy.tsx";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
+import { Submit } from "../components/submit.tsx";
 import { TypedBefore } from "../components/typed-before.tsx";
 import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
@@ -261,12 +262,9 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
                 setFrom(event.currentTarget.value);
               }}
             />
-            {save.error && <Problem error={save.error} labels={LABELS} />}
-            <Group justify="flex-end">
-              <BusyButton type="submit" busy={save.isPending}>
-                Save
-              </BusyButton>
-            </Group>
+            <Submit by={save} labels={LABELS}>
+              Save
+            </Submit>
           </Stack>
         </Card>
       </form>

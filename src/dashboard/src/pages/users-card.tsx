@@ -179,13 +179,9 @@ function Invite({ form }: { form: KeptDialog<{ email: string; role: string; send
       send,
     }),
   );
-  const leave = () => {
-    form.close();
-    invite.reset();
-  };
   return (
     <OnceModal
-      opened={form.opened}
+      form={form}
       title="Invite somebody"
       action="Invite"
       make={invite}
@@ -208,7 +204,6 @@ function Invite({ form }: { form: KeptDialog<{ email: string; role: string; send
           <Code text={link} label="Invitation link" wrap copyLabel="Copy the link" />
         </>
       )}
-      close={leave}
     >
       <TextInput
         label="Email"

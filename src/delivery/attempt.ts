@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { parseAddress } from "../domain/address.ts";
-import { classifyMail } from "../domain/delivery-outcome.ts";
+import { classifyMail, unanswered } from "../domain/delivery-outcome.ts";
 import type { EmailTarget } from "../domain/job.ts";
 import { mailFailureText, type MailResult, type NewEmailLogEntry } from "../domain/mail.ts";
 import type { Clock } from "../domain/ports/clock.ts";
@@ -107,12 +107,7 @@ export function createAttempt(options: {
       // An attempt reads from the database only before its first byte leaves.
       if (error instanceof DependencyUnavailable) return { kind: "not_sent" };
       log.error({ err: error, run: run.id }, "an attempt failed in an unexpected way");
-      return {
-        kind: "retryable",
-        httpStatus: 500,
-        error: "internal error: outcome unknown",
-        retryAfterMs: null,
-      };
+      return unanswered("internal error: outcome unknown");
     }
   };
 }

@@ -1,4 +1,5 @@
 import { afterAttempt } from "../domain/after-attempt.ts";
+import { unanswered } from "../domain/delivery-outcome.ts";
 import { errorMessage } from "../domain/error-message.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
@@ -59,8 +60,7 @@ export function conclude(
 }
 
 function brokenOff(aborted: AbortCause, { kind }: AttemptOutcome): DeliveryOutcome {
-  const error = `${aborted}: ${kind === "not_sent" ? "nothing was sent" : "outcome unknown"}`;
-  return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null };
+  return unanswered(`${aborted}: ${kind === "not_sent" ? "nothing was sent" : "outcome unknown"}`);
 }
 
 function closeWith(

@@ -1,4 +1,4 @@
-import { classifyHttp, classifyNetwork } from "../domain/delivery-outcome.ts";
+import { classifyHttp, networkError, unanswered } from "../domain/delivery-outcome.ts";
 import { isoUtc } from "../domain/instant.ts";
 import type { WebhookTarget } from "../domain/job.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";
@@ -49,15 +49,8 @@ export function createWebhookSender(options: {
       if (target.headersFrom.length > 0) {
         const secret = await Promise.race([fromSecrets(run), aborted(signal)]);
         if (secret === undefined) return { kind: "not_sent" };
-        if (secret.kind === "unavailable")
-          return {
-            kind: "retryable",
-            httpStatus: 500,
-            error: secret.error,
-            retryAfterMs: null,
-            // The receiver has not been called.
-            destinationFault: null,
-          };
+        // The receiver has not been called.
+        if (secret.kind === "unavailable") return unanswered(secret.error, null);
         jobHeaders = { ...jobHeaders, ...secret.headers };
       }
       const callHeaders = callHeaderLines(run, target, signingSecrets);
@@ -79,19 +72,16 @@ export function createWebhookSender(options: {
         if (error instanceof NotSent || error instanceof DependencyUnavailable)
           return { kind: "not_sent" };
         if (error instanceof TimedOut)
-          return {
-            kind: "retryable",
-            httpStatus: 500,
-            error: `timed out: no answer within ${target.timeoutSeconds} s`,
-            retryAfterMs: null,
-          };
+          return unanswered(`timed out: no answer within ${target.timeoutSeconds} s`);
         if (error instanceof DestinationRefused) {
           metrics.destinationsRefused.inc({ protocol: "webhook" });
           return { kind: "permanent", httpStatus: 500, error: error.message };
         }
-        const outcome = classifyNetwork(codeOf(error));
-        // Nobody has been called: it says nothing about the receiver.
-        return error instanceof BadHeader ? { ...outcome, destinationFault: null } : outcome;
+        // After a bad header nobody has been called: it says nothing about the receiver.
+        return unanswered(
+          networkError(codeOf(error)),
+          error instanceof BadHeader ? null : undefined,
+        );
       }
     },
     close: () => connections.close(),

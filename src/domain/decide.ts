@@ -154,12 +154,14 @@ interface Scheduled {
   wakeAt: Instant | null;
 }
 
+/** What is to be done when nothing is. */
+const NOTHING = { create: [], replace: [], missed: [], wakeAt: null } as const;
+
 function decideCron(input: Input): Scheduled {
   const { job, timing, now, horizon } = input;
-  const idle = { once: "armed" as const, create: [], replace: [], missed: [], wakeAt: null };
   const missed = passedBeforeStop(input);
   if (!input.gate.startable || !timing.compiled.ok)
-    return { ...idle, position: restingPosition(input), missed };
+    return { ...NOTHING, once: "armed", position: restingPosition(input), missed };
 
   const { schedule } = timing.compiled;
   const { base, cut } = cronStart(input);
@@ -191,7 +193,7 @@ function decideCron(input: Input): Scheduled {
     next = schedule.next(position);
   }
   return {
-    ...idle,
+    once: "armed",
     position,
     create,
     replace,
@@ -236,7 +238,6 @@ function cronStart(input: Input): { base: Instant; cut: Cut } {
 
 function decideOnce(input: Input, at: Instant): Scheduled {
   const { job, timing, cursor, gate, now, horizon } = input;
-  const idle = { create: [], replace: [], missed: [], wakeAt: null };
   let once = onceStateOf(job, cursor, timing);
   let position = restingPosition(input);
 
@@ -248,15 +249,15 @@ function decideOnce(input: Input, at: Instant): Scheduled {
       position = Math.min(now, at - 1);
     }
   }
-  if (once !== "armed" || !gate.startable) return { ...idle, once, position };
+  if (once !== "armed" || !gate.startable) return { ...NOTHING, once, position };
 
   // A creation time ahead of our clock counts as now: a time that is still to come has not passed.
   if (at < Math.min(job.createdAt, now) - PAST_AT_CREATION)
     return missedOnce(input, at, "past_at_creation");
   if (at > now) {
     const ahead = job.spec.concurrencyPolicy === "Allow" ? horizon - now : 0;
-    if (at > now + ahead) return { ...idle, once, position, wakeAt: at - ahead };
-    return { ...idle, once: "fired", position: at, create: [scheduledRun(at)] };
+    if (at > now + ahead) return { ...NOTHING, once, position, wakeAt: at - ahead };
+    return { ...NOTHING, once: "fired", position: at, create: [scheduledRun(at)] };
   }
   if ((cursor === undefined || input.takenUpAgain) && job.createdAt <= now - FIRST_SIGHT)
     return missedOnce(input, at, "downtime");
@@ -266,7 +267,7 @@ function decideOnce(input: Input, at: Instant): Scheduled {
   if (job.spec.concurrencyPolicy === "Forbid" && overlap.length > 0)
     return missedOnce(input, at, "overlap");
   return {
-    ...idle,
+    ...NOTHING,
     once: "fired",
     position: now,
     create: [scheduledRun(at)],
@@ -275,14 +276,8 @@ function decideOnce(input: Input, at: Instant): Scheduled {
 }
 
 function missedOnce({ now }: Input, at: Instant, reason: MissedReason): Scheduled {
-  return {
-    once: "missed",
-    position: now,
-    create: [],
-    replace: [],
-    missed: [{ first: at, last: at, count: 1, reason }],
-    wakeAt: null,
-  };
+  const missed = [{ first: at, last: at, count: 1, reason }];
+  return { ...NOTHING, once: "missed", position: now, missed };
 }
 
 function unstartedAt({ unfinished }: Input, at: Instant): boolean {
@@ -369,5 +364,5 @@ function resumed(cursor: Cursor): Cursor {
 
 function asItStands(cursor: Cursor, standing: Standing): Decision {
   const { jobUid: _uid, version: _version, ...to } = cursor;
-  return { to, create: [], replace: [], missed: [], changed: false, wakeAt: null, standing };
+  return { ...NOTHING, to, changed: false, standing };
 }

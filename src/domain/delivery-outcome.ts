@@ -90,10 +90,17 @@ const NETWORK_ERRORS: Readonly<Record<string, string>> = {
 };
 
 /** No answer at all. Always retryable: it may be better next time. */
-export function classifyNetwork(code: string | undefined): DeliveryOutcome & { kind: "retryable" } {
-  const text = code === undefined ? undefined : NETWORK_ERRORS[code];
-  const error = text ?? (code === undefined ? "network error" : `network error (${code})`);
-  return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null };
+export function unanswered(
+  error: string,
+  destinationFault?: null,
+): DeliveryOutcome & { kind: "retryable" } {
+  return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null, destinationFault };
+}
+
+/** The text for an error of the network, or of TLS. */
+export function networkError(code: string | undefined): string {
+  if (code === undefined) return "network error";
+  return NETWORK_ERRORS[code] ?? `network error (${code})`;
 }
 
 /** RFC 5321, 4.2.1: 4yz is transient, 5yz permanent. No reply at all is network trouble. */

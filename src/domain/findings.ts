@@ -4,6 +4,11 @@ export interface Finding {
   message: string;
 }
 
+/** A user's text inside a message: short, and quoted so that its end is visible. */
+export function quoted(text: string): string {
+  return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
+}
+
 /** Throws the error; where a store's finding is about `field`, as about the field that the request has for it. */
 export function renamed(field: string, inRequest: string): (error: unknown) => never {
   return (error) => {

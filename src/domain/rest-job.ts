@@ -144,30 +144,35 @@ function scheduleOf(
   findings: Finding[],
 ): Schedule | undefined {
   if (fields.schedule_type === "one_time") {
-    if (typeof fields.run_at !== "string") {
-      findings.push({ field: "run_at", message: "is required when schedule_type is one_time" });
-      return undefined;
-    }
+    const runAt = needed(fields, "run_at", "schedule_type is one_time", findings);
+    if (runAt === undefined) return undefined;
     const old = previous?.schedule;
-    if (old?.kind === "once" && isSameMoment(fields.run_at, old.at)) return old;
-    const at = parseRunAt(fields.run_at, now);
+    if (old?.kind === "once" && isSameMoment(runAt, old.at)) return old;
+    const at = parseRunAt(runAt, now);
     if (typeof at === "number") return { kind: "once", at };
     findings.push({ field: "run_at", message: at.message });
     return undefined;
   }
-  if (typeof fields.cron_expression !== "string") {
-    findings.push({ field: "cron_expression", message: "is required when schedule_type is cron" });
-    return undefined;
-  }
-  const schedule: Schedule = {
-    kind: "cron",
-    expression: fields.cron_expression,
-    timeZone: fields.timezone ?? SPEC_DEFAULTS.timeZone,
-  };
+  const expression = needed(fields, "cron_expression", "schedule_type is cron", findings);
+  if (expression === undefined) return undefined;
+  const timeZone = fields.timezone ?? SPEC_DEFAULTS.timeZone;
+  const schedule: Schedule = { kind: "cron", expression, timeZone };
   const compiled = compileSchedule(schedule);
   if (compiled.ok) return schedule;
   findings.push(compiled.finding);
   return undefined;
+}
+
+/** A text that only one kind of job has, and needs; undefined, with a finding, when it is not there. */
+function needed(
+  fields: RestJobCreate,
+  field: "run_at" | "cron_expression" | "webhook_url" | "email_to" | "email_subject" | "email_body",
+  when: string,
+  findings: Finding[],
+): string | undefined {
+  const value = fields[field] ?? undefined;
+  if (value === undefined) findings.push({ field, message: `is required when ${when}` });
+  return value;
 }
 
 /** Whatever the spelling, and whether or not the moment may still be chosen. */
@@ -190,20 +195,17 @@ function webhookOf(
   previous: JobSpec | undefined,
   findings: Finding[],
 ): WebhookTarget | undefined {
-  if (typeof fields.webhook_url !== "string") {
-    findings.push({ field: "webhook_url", message: "is required when type is webhook" });
-    return undefined;
-  }
+  const url = needed(fields, "webhook_url", "type is webhook", findings);
+  if (url === undefined) return undefined;
   const before = previous?.target.kind === "webhook" ? previous.target : undefined;
   const problem =
-    webhookUrlProblem(fields.webhook_url) ??
-    (before === undefined ? null : secretsGoElsewhere(before, fields.webhook_url));
+    webhookUrlProblem(url) ?? (before === undefined ? null : secretsGoElsewhere(before, url));
   if (problem !== null) findings.push({ field: "webhook_url", message: problem });
   const payload = payloadText ?? SPEC_DEFAULTS.payload;
   const headers = fields.webhook_headers ?? {};
   const target: WebhookTarget = {
     kind: "webhook",
-    url: fields.webhook_url,
+    url,
     payload,
     headers,
     // Set through the Kubernetes API only; a REST change of other fields keeps it.
@@ -263,24 +265,15 @@ function withoutPort(text: string): string {
 }
 
 function emailOf(fields: RestJobCreate, findings: Finding[]): EmailTarget | undefined {
-  const before = findings.length;
-  const { email_to: to, email_subject: subject, email_body: body } = fields;
-  if (typeof to === "string") {
-    const parsed = parseAddress(to);
-    if (parsed.kind === "invalid") findings.push({ field: "email_to", message: parsed.reason });
-  } else findings.push({ field: "email_to", message: "is required when type is email" });
-  if (typeof subject !== "string")
-    findings.push({ field: "email_subject", message: "is required when type is email" });
-  if (typeof body !== "string")
-    findings.push({ field: "email_body", message: "is required when type is email" });
-  if (findings.length > before) return undefined;
-  const target: EmailTarget = {
-    kind: "email",
-    to: to as string,
-    subject: subject as string,
-    body: body as string,
-    isHtml: fields.email_is_html ?? false,
-  };
+  const to = needed(fields, "email_to", "type is email", findings);
+  const parsed = to === undefined ? undefined : parseAddress(to);
+  if (parsed?.kind === "invalid") findings.push({ field: "email_to", message: parsed.reason });
+  const subject = needed(fields, "email_subject", "type is email", findings);
+  const body = needed(fields, "email_body", "type is email", findings);
+  if (to === undefined || subject === undefined || body === undefined) return undefined;
+  if (parsed?.kind === "invalid") return undefined;
+  const isHtml = fields.email_is_html ?? false;
+  const target: EmailTarget = { kind: "email", to, subject, body, isHtml };
   const tooLarge = oversize(target);
   if (tooLarge) findings.push(tooLarge);
   return target;

@@ -1,5 +1,5 @@
 import type { NodemailerError } from "nodemailer";
-import { classifyNetwork, isRetryableSmtpReply } from "../domain/delivery-outcome.ts";
+import { isRetryableSmtpReply, networkError } from "../domain/delivery-outcome.ts";
 import { errorMessage } from "../domain/error-message.ts";
 import type { MailFailure } from "../domain/mail.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
@@ -112,7 +112,7 @@ function describe(error: unknown, fields: ErrorFields): string {
   const system = fields.originalCode ?? fields.code ?? "";
   if (PLAIN_TEXT.test(system))
     return 'SMTP server: it does not speak TLS at once; if tls is "implicit", which most have on port 465 only, try "starttls"';
-  if (SYSTEM_CODE.test(system)) return `SMTP server: ${classifyNetwork(system).error}`;
+  if (SYSTEM_CODE.test(system)) return `SMTP server: ${networkError(system)}`;
   const [, most] = TOO_LARGE.exec(error.message) ?? [];
   if (most !== undefined) return `the mail is too large: the SMTP server takes ${most} bytes`;
   if (error.cause instanceof MailTimedOut) return error.cause.message;

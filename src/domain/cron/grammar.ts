@@ -3,6 +3,7 @@
  * of Vixie cron without its silent surprises: whatever is refused here would otherwise be guessed at.
  * The source of the rules is docs/decisions/0003-cron-parser-parses-we-step.md.
  */
+import { quoted } from "../findings.ts";
 
 /** Longest accepted expression, in characters. */
 export const MAX_CRON_LENGTH = 256;
@@ -123,7 +124,7 @@ function refuseShape(expression: string): string | null {
   if (/^(?:CRON_)?TZ=/i.test(expression))
     return "must not name a time zone: set the job's time zone instead";
   if (expression.startsWith("@") && !MACROS.has(expression))
-    return `${quote(expression)} is not a known macro: use one of ${CRON_MACROS.join(", ")}, or five fields`;
+    return `${quoted(expression)} is not a known macro: use one of ${CRON_MACROS.join(", ")}, or five fields`;
   return null;
 }
 
@@ -165,7 +166,7 @@ function readItem(
     if (item === "")
       return `${rule.name}: has an empty list item: remove the comma, or write a value beside it`;
     if (special !== undefined) return refuseSpecial(special, rule);
-    return `${rule.name}: ${quote(item)} is not understood: write a value, a range such as ${rule.min}-${rule.last}, or a step such as */2`;
+    return `${rule.name}: ${quoted(item)} is not understood: write a value, a range such as ${rule.min}-${rule.last}, or a step such as */2`;
   }
   const [, star, first, second, stepText] = match;
   let from = rule.min;
@@ -181,12 +182,12 @@ function readItem(
       to = high;
     } else if (stepText === undefined) to = low;
     else if (low > rule.last)
-      return `${rule.name}: ${quote(item)} starts after the last value: write 0 for Sunday`;
+      return `${rule.name}: ${quoted(item)} starts after the last value: write 0 for Sunday`;
   }
   const step = stepText === undefined ? 1 : Number(stepText);
   const widest = rule.last - rule.min;
   if (step < 1 || step > widest)
-    return `${rule.name}: a step must be between 1 and ${widest}, not ${quote(stepText ?? "")}; steps start again in every ${unitAbove(rule)}`;
+    return `${rule.name}: a step must be between 1 and ${widest}, not ${quoted(stepText ?? "")}; steps start again in every ${unitAbove(rule)}`;
   return { from, to, step };
 }
 
@@ -194,24 +195,24 @@ function readValue(text: string, rule: FieldRule): number | string {
   if (/^[0-9]+$/.test(text)) {
     const value = Number(text);
     if (text.length <= 2 && value >= rule.min && value <= rule.max) return value;
-    return `${rule.name}: ${quote(text)} is out of range: write a number from ${rule.min} to ${rule.max}`;
+    return `${rule.name}: ${quoted(text)} is out of range: write a number from ${rule.min} to ${rule.max}`;
   }
   const index = rule.names.indexOf(text.toUpperCase());
   if (index >= 0) return index + rule.min;
   if (/^[LWH]+$/i.test(text)) return refuseSpecial(text, rule);
   return rule.names.length > 0
-    ? `${rule.name}: ${quote(text)} is not a known name: use ${rule.names.join(", ")}, or numbers`
-    : `${rule.name}: ${quote(text)} is not a number: write a number from ${rule.min} to ${rule.max}`;
+    ? `${rule.name}: ${quoted(text)} is not a known name: use ${rule.names.join(", ")}, or numbers`
+    : `${rule.name}: ${quoted(text)} is not a number: write a number from ${rule.min} to ${rule.max}`;
 }
 
 function refuseSpecial(special: string, rule: FieldRule): string {
   const advice = special === "?" ? "write * instead" : "write the values out";
-  return `${rule.name}: ${quote(special)} is not supported (nor are L, W, #, ? and H): ${advice}`;
+  return `${rule.name}: ${quoted(special)} is not supported (nor are L, W, #, ? and H): ${advice}`;
 }
 
 function refuseBackwards(item: string, low: number, high: number, rule: FieldRule): string {
   const parts = [span(low, rule.last), span(rule.min, high)];
-  return `${rule.name}: the range ${quote(item)} runs backwards: write ${parts.join(",")}`;
+  return `${rule.name}: the range ${quoted(item)} runs backwards: write ${parts.join(",")}`;
 }
 
 function span(from: number, to: number): string {
@@ -228,9 +229,4 @@ function unitAbove(rule: FieldRule): string {
   if (rule.name === "hour") return "day";
   if (rule.name === "day-of-month") return "month";
   return rule.name === "month" ? "year" : "week";
-}
-
-/** User text inside a message: short, and quoted so that its end is visible. */
-function quote(text: string): string {
-  return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
 }

@@ -1,3 +1,4 @@
+import { quoted } from "../findings.ts";
 import { DAY, MINUTE, SECOND, type Instant } from "../instant.ts";
 
 /**
@@ -60,20 +61,16 @@ function refuseName(name: string): string | null {
   if (name === "") return "must not be empty: use an IANA name such as Europe/Paris, or UTC";
   // GMT+0 and GMT-0 are names of the database, as Etc/GMT+5 is; other offsets are none.
   if (/^(?:UTC|GMT)?[+\-\u2212]?\d/i.test(name) && !/^GMT[+-]?0$/i.test(name))
-    return `${quote(name)} is an offset, which knows no daylight saving time: use an IANA name such as Europe/Paris, or UTC`;
+    return `${quoted(name)} is an offset, which knows no daylight saving time: use an IANA name such as Europe/Paris, or UTC`;
   if (name.length > MAX_ZONE_LENGTH || !NAME.test(name) || /^SystemV\//i.test(name))
     return unknownName(name);
   if (name.length === 3 && !THREE_LETTERS.has(name.toLowerCase()))
-    return `${quote(name)} is an abbreviation that several zones share: use an IANA name such as Europe/Paris, or UTC`;
+    return `${quoted(name)} is an abbreviation that several zones share: use an IANA name such as Europe/Paris, or UTC`;
   return null;
 }
 
 function unknownName(name: string): string {
-  return `${quote(name)} is not a time zone of the IANA database: use a name such as Europe/Paris, or UTC`;
-}
-
-function quote(name: string): string {
-  return JSON.stringify(name.length > 40 ? `${name.slice(0, 40)}…` : name);
+  return `${quoted(name)} is not a time zone of the IANA database: use a name such as Europe/Paris, or UTC`;
 }
 
 /** Undefined when Intl does not know the zone. */

@@ -2,9 +2,10 @@ import { afterEach, expect, test, vi } from "vitest";
 import {
   classifyHttp,
   classifyMail,
-  classifyNetwork,
   isRetryableSmtpReply,
+  networkError,
   parseRetryAfter,
+  unanswered,
 } from "../../../src/domain/delivery-outcome.ts";
 import type { MailResult } from "../../../src/domain/mail.ts";
 import { at } from "./decide-builders.ts";
@@ -83,7 +84,7 @@ test.each([
   { code: "EWHATEVER", error: "network error (EWHATEVER)" },
   { code: undefined, error: "network error" },
 ])("network $code is retryable", ({ code, error }) => {
-  expect(classifyNetwork(code)).toEqual({
+  expect(unanswered(networkError(code))).toEqual({
     kind: "retryable",
     httpStatus: 500,
     error,

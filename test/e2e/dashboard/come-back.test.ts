@@ -54,14 +54,13 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
     { what: "accounts", path: "accounts", asks: "accounts", by: databaseAway },
     { what: "who is signed in", path: "settings", asks: "session", by: cutOff },
   ])("comes back by itself: $what", async ({ path, asks, by }) => {
-    const { context, page, later } = await open("");
+    const { page, later } = await open("");
     await page.route(`**/dashboard/api/${asks}`, by);
     await page.goto(`/dashboard/${path.replace("JOB", job)}`);
     await problem(page).waitFor();
     await page.unrouteAll();
     await expect.poll(() => later(problem(page))).toBe(0);
     await page.getByRole("heading", { level: 1 }).waitFor();
-    await context.close();
   });
 
   test("comes back by itself: how one can sign in, and what was typed meanwhile stays", async () => {
@@ -74,11 +73,10 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
     await page.unrouteAll();
     await expect.poll(() => later(problem(page))).toBe(0);
     expect(await page.getByLabel("Email").inputValue()).toBe("ada@example.com");
-    await context.close();
   });
 
   test("stays as it is while it is tried again, and the focus, too", async () => {
-    const { context, page, wait } = await open("");
+    const { page, wait } = await open("");
     const session = await cutOffAll(page, "session");
     await page.goto("/dashboard/settings");
     const again = button(page, "Try again");
@@ -89,11 +87,10 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
     await expect.poll(() => session.asked).toBeGreaterThan(before);
     const same = `document.activeElement === before`;
     expect(await page.evaluate(same)).toBe(true);
-    await context.close();
   });
 
   test("asks nothing while it is hidden, and at once when it is shown again", async () => {
-    const { context, page, wait } = await open("");
+    const { page, wait } = await open("");
     const smtp = await cutOffAll(page, "smtp");
     await page.goto("/dashboard/smtp");
     await problem(page).waitFor();
@@ -107,11 +104,10 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
     await page.clock.pauseAt(Date.now() + 3_600_000);
     await show(page, "visible");
     await page.getByLabel("Host").waitFor();
-    await context.close();
   });
 
   test("sends nothing twice that was clicked, and keeps what was typed", async () => {
-    const { context, page, later } = await open("smtp");
+    const { page, later } = await open("smtp");
     let saves = 0;
     await page.route("**/dashboard/api/smtp", async (route) => {
       if (route.request().method() === "POST") {
@@ -137,7 +133,6 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
       "saved@example.com",
       1,
     ]);
-    await context.close();
   });
 
   test("is loaded when it could not be", async () => {
@@ -149,6 +144,5 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
     await context.setOffline(false);
     await expect.poll(() => later(lost)).toBe(0);
     await page.getByLabel("Host").waitFor();
-    await context.close();
   });
 });

@@ -18,7 +18,7 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
   const createJob = (name: string) => stage.createJob({ name });
 
   test("another range: the chart shows the old one as what it is, and then the new one alone", async () => {
-    const { context, page } = await open("");
+    const { page } = await open("");
     const bars = page.getByRole("img", { name: /^Emails:/ }).locator("g");
     await expect.poll(() => bars.count()).toBe(24);
     const hours = await bars.allTextContents();
@@ -29,25 +29,23 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     days.release();
     await expect.poll(() => bars.count()).toBe(7);
     expect(new Set(await bars.allTextContents()).size).toBe(7);
-    await context.close();
   });
 
   test.each(["", "jobs", "logs", "api-keys"])(
     "half an answer on /%s is said, and the page stays",
     async (path) => {
-      const { context, page } = await open(path);
+      const { page } = await open(path);
       await page.route(/\/dashboard\/api\/(overview|jobs|logs|api-keys)/, (route) =>
         route.fulfill({ contentType: "application/json", body: '{"total": 1, ' }),
       );
       await page.reload();
       await page.getByRole("alert").filter({ hasText: "answer cannot be read" }).waitFor();
       expect(await place(page, "Settings").count()).toBe(1);
-      await context.close();
     },
   );
 
   test("a question stays open while it is done, so that its end closes no other", async () => {
-    const { context, page } = await open("api-keys");
+    const { page } = await open("api-keys");
     await button(page, "Create API key").click();
     await page.getByLabel("Label").fill("slowly gone");
     await page.keyboard.press("Enter");
@@ -69,11 +67,10 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     expect(await question.getByText("slowly gone").count()).toBe(1);
     deletion.release();
     await question.waitFor({ state: "detached" });
-    await context.close();
   });
 
   test("a question that is closed does not become another one while it fades", async () => {
-    const { context, page } = await open("settings");
+    const { page } = await open("settings");
     await page.emulateMedia({ reducedMotion: "no-preference" });
     await button(page, "Invite").click();
     await dialog(page).getByRole("textbox", { name: "Email" }).fill("soon@example.com");
@@ -93,11 +90,10 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     await button(page, "Cancel").click();
     await dialog(page).waitFor({ state: "detached" });
     expect(await page.evaluate("globalThis.asked")).toEqual([]);
-    await context.close();
   });
 
   test("a job that is saved late does not lead away from where somebody went meanwhile", async () => {
-    const { context, page } = await open(`jobs/${await createJob("Saved late")}/edit`);
+    const { page } = await open(`jobs/${await createJob("Saved late")}/edit`);
     const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*");
     await page.getByLabel("Name").fill("Saved late, renamed");
     await button(page, "Save").click();
@@ -109,12 +105,11 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     await page.getByText("Job saved").waitFor();
     expect(await heading(page, "API keys").count()).toBe(1);
     expect(await page.getByLabel("Label").inputValue()).toBe("half of it");
-    await context.close();
   });
 
   test("that a job was not saved is said to whoever went elsewhere meanwhile", async () => {
     const id = await createJob("Never saved");
-    const { context, page } = await open(`jobs/${id}/edit`);
+    const { page } = await open(`jobs/${id}/edit`);
     const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*");
     await page.getByLabel("Name").fill("Never saved, renamed");
     await button(page, "Save").click();
@@ -128,14 +123,13 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
       .filter({ hasText: "“Never saved, renamed” was not saved" })
       .waitFor();
     expect(await heading(page, "API keys").count()).toBe(1);
-    await context.close();
   });
 
   test("the way back from a filter leads to the page that was there", async () => {
     for (let count = 0; count < 30; count += 1) await createJob(`Crowd ${count}`);
     const paused = await createJob("Crowd, paused");
     await stage.rest({ method: "POST", path: `/jobs/${paused}/pause`, body: {} });
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     await button(page, "Page 2").click();
     await page.getByRole("link", { name: "Crowd 0", exact: true }).waitFor();
     await choice(page, "Status").click();
@@ -144,23 +138,21 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     await page.goBack();
     await page.getByRole("link", { name: "Crowd 0", exact: true }).waitFor();
     expect(new URL(page.url()).search).toBe("?page=2");
-    await context.close();
   });
 
   test("a new job above moves the rows, and the focus stays on its own", async () => {
     await createJob("Chosen");
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     const box = page.getByLabel("Select Chosen");
     await box.focus();
     await createJob("Newer");
     await page.getByRole("link", { name: "Newer" }).waitFor();
     expect(await box.and(page.locator(":focus")).count()).toBe(1);
-    await context.close();
   });
 
   test("what is typed fast is searched for, and not written into the address letter by letter", async () => {
     await createJob("Choice");
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     await page.evaluate(`{
       globalThis.writes = 0;
       const write = history.replaceState;
@@ -194,12 +186,11 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     }`);
     await page.waitForURL("**/jobs?q=Cho&type=webhook");
     expect(await search.inputValue()).toBe("Cho");
-    await context.close();
   });
 
   test("what was typed into a filter just before does not keep from leaving", async () => {
     await createJob("Choice");
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     const code = await hold(page, "GET", "**/assets/api-keys-*.js");
     // The browser is kept busy, so that nothing is rendered between the click and the end of the filter's wait.
     await page.evaluate(`{
@@ -217,7 +208,6 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     code.release();
     await heading(page, "API keys").waitFor();
     expect(new URL(page.url()).pathname).toBe("/dashboard/api-keys");
-    await context.close();
   });
 
   test("no email to other filters is not taken for no email at all", async () => {
@@ -226,7 +216,7 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
       path: "/send",
       body: { to: "ada@example.com", subject: "Hello", body: "Hello." },
     });
-    const { context, page } = await open("logs?status=failed");
+    const { page } = await open("logs?status=failed");
     await page.getByText("No email matches.").waitFor();
     const all = await hold(page, "GET", "**/dashboard/api/logs?limit=*");
     await place(page, "Email log").click();
@@ -235,11 +225,10 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     expect(await page.getByLabel("Recipient").count()).toBe(1);
     all.release();
     await page.getByText("ada@example.com").waitFor();
-    await context.close();
   });
 
   test("the next invitation does not begin with the role of the last one", async () => {
-    const { context, page } = await open("settings");
+    const { page } = await open("settings");
     const role = dialog(page)
       .getByRole("combobox", { name: "Role" })
       .or(dialog(page).getByRole("textbox", { name: "Role" }))
@@ -251,7 +240,6 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     await dialog(page).waitFor({ state: "detached" });
     await button(page, "Invite").click();
     expect(await role.inputValue()).toMatch(/^Member/);
-    await context.close();
   });
 
   test("a clock that is two hours behind does not put the past into the future", async () => {
@@ -265,6 +253,5 @@ describe.skipIf(chrome === undefined)("an answer that comes late, or cut off", (
     await expect
       .poll(() => page.locator("time").allTextContents())
       .toContainEqual(expect.stringMatching(/^(now|\d+ seconds ago)$/));
-    await context.close();
   });
 });

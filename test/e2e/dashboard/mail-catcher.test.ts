@@ -3,8 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { hold } from "./held.ts";
-import { openWindow } from "./owner.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { openStage, openTestWindow, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
@@ -34,13 +33,13 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     expect((await stage.rest({ method: "POST", path: "/send", body })).status).toBe(200);
   };
   const open = async () => {
-    const window = await openWindow(stage.browser, stage.program.catcherUrl);
+    const window = await openTestWindow(stage.browser, stage.program.catcherUrl);
     await window.page.goto("/");
     return window;
   };
 
   test("its policy lets in the icon that a tab shows", async () => {
-    const { context, page } = await open();
+    const { page } = await open();
     const drawn = page.evaluate(`(async () => {
       const image = new Image();
       image.src = document.querySelector("link[rel=icon]").href;
@@ -48,13 +47,12 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
       return image.naturalWidth > 0;
     })()`);
     expect(await drawn).toBe(true);
-    await context.close();
   });
 
   test("shows the mail that was chosen last, whichever answer comes last", async () => {
     await send("slow");
     await send("quick");
-    const { context, page, complaints } = await open();
+    const { page, complaints } = await open();
     await listed(page, "slow").click();
     await shown(page, "slow").waitFor();
     const slow = new URL(page.url()).hash.slice(1);
@@ -72,32 +70,29 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     await shown(page, "quick").waitFor();
     expect(await shown(page, "slow").count()).toBe(0);
     expect(complaints).toEqual([]);
-    await context.close();
   });
 
   test("reads well for everybody", async () => {
     await send("to be read");
-    const { context, page } = await open();
+    const { page } = await open();
     expect(await violations(page)).toEqual([]);
     await listed(page, "to be read").click();
     await shown(page, "to be read").waitFor();
     expect(await violations(page)).toEqual([]);
-    await context.close();
   });
 
   test("a subject that runs from right to left loses its end where there is no room, not its beginning", async () => {
     const subject = "\u05e9\u05dc\u05d5\u05dd ".repeat(40).trim();
     await send(subject);
-    const { context, page } = await open();
+    const { page } = await open();
     await listed(page, subject).waitFor();
     expect(await page.evaluate(hiddenBeginning)).toBeLessThan(1);
-    await context.close();
   });
 
   test("forced colours keep the mail that is shown apart from the others", async () => {
     await send("other");
     await send("marked");
-    const { context, page } = await open();
+    const { page } = await open();
     await page.emulateMedia({ forcedColors: "active" });
     await listed(page, "marked").click();
     await shown(page, "marked").waitFor();
@@ -107,13 +102,12 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
         `getComputedStyle(document.querySelector("nav [aria-current=${current}]")).color`,
       );
     await expect.poll(async () => (await words(true)) === (await words(false))).toBe(false);
-    await context.close();
   });
 
   test("what is asked for while the program is away is told as not done", async () => {
     await send("first");
     await send("second");
-    const { context, page } = await open();
+    const { page } = await open();
     await listed(page, "first").click();
     await shown(page, "first").waitFor();
     await page.route("**/api/messages**", (route) => route.abort());
@@ -127,12 +121,11 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     await listed(page, "first").click();
     await shown(page, "first").waitFor();
     await expect.poll(() => problem.count()).toBe(0);
-    await context.close();
   });
 
   test("a list that was asked for before all was deleted brings nothing back", async () => {
     await send("deleted");
-    const { context, page } = await openWindow(stage.browser, stage.program.catcherUrl);
+    const { page } = await openTestWindow(stage.browser, stage.program.catcherUrl);
     const list = await hold(page, "GET", "**/api/messages", "answer", 1);
     await page.goto("/");
     await list.asked;
@@ -144,12 +137,11 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     // This answer comes after the late one, which would have been drawn by now.
     await page.evaluate(`fetch("api/messages").then((answer) => answer.text())`);
     expect(await listed(page, "deleted").count()).toBe(0);
-    await context.close();
   });
 
   test("a mail that arrives leaves the focus where it is", async () => {
     await send("looked at");
-    const { context, page } = await open();
+    const { page } = await open();
     const button = listed(page, "looked at");
     await button.focus();
     await send("just arrived");
@@ -160,6 +152,5 @@ describe.skipIf(chrome === undefined)("the mail catcher's page", () => {
     await page.getByRole("button", { name: "Delete all" }).click();
     await page.getByText("No mail yet.").waitFor();
     expect(await page.getByRole("navigation").getByRole("button").count()).toBe(0);
-    await context.close();
   });
 });

@@ -50,7 +50,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   const createJob = (name: string) => stage.createJob({ name });
 
   test("a job that is saved while another page is loaded does not keep from that page", async () => {
-    const { context, page } = await open(`jobs/${await createJob("Saved")}/edit`);
+    const { page } = await open(`jobs/${await createJob("Saved")}/edit`);
     const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*");
     const code = await hold(page, "GET", "**/assets/api-keys-*.js");
     await page.getByLabel("Name").fill("Saved, renamed");
@@ -63,12 +63,11 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     code.release();
     await heading(page, "API keys").waitFor();
     expect(new URL(page.url()).pathname).toBe("/dashboard/api-keys");
-    await context.close();
   });
 
   test("that a job was not saved is said to whoever is on the way to another page", async () => {
     const id = await createJob("Never saved");
-    const { context, page } = await open(`jobs/${id}/edit`);
+    const { page } = await open(`jobs/${id}/edit`);
     const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*");
     const code = await hold(page, "GET", "**/assets/api-keys-*.js");
     await page.getByLabel("Name").fill("Never saved, renamed");
@@ -82,7 +81,6 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     code.release();
     await heading(page, "API keys").waitFor();
     expect(await page.getByText("“Never saved, renamed” was not saved").count()).toBe(1);
-    await context.close();
   });
 
   test("a job that somebody else deletes keeps its history, and offers nothing more to do", async () => {
@@ -92,7 +90,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     const { port } = receiver.address() as AddressInfo;
     const webhook_url = `http://127.0.0.1:${port}/`;
     const id = await stage.createJob({ name: "Deleted elsewhere", webhook_url });
-    const { context, page } = await open(`jobs/${id}`);
+    const { page } = await open(`jobs/${id}`);
     await button(page, "Run now").click();
     await page.getByText("no scheduled run starts").waitFor();
     await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
@@ -107,11 +105,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.getByText("This job was deleted.").waitFor();
     await page.getByText("status 410").waitFor();
     expect(await executions.count()).toBe(1);
-    await context.close();
   });
 
   test("a double click makes one job", async () => {
-    const { context, page } = await open("jobs/_new");
+    const { page } = await open("jobs/_new");
     let asked = 0;
     await page.route("**/dashboard/api/jobs", async (route) => {
       asked += 1;
@@ -123,12 +120,11 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await hurry(page, click, click);
     await heading(page, "Once").waitFor();
     expect(asked).toBe(1);
-    await context.close();
   });
 
   test("a double click does once what a button does, and leaves what it opens", async () => {
     const id = await createJob("Double-clicked");
-    const { context, page } = await open(`jobs/${id}`);
+    const { page } = await open(`jobs/${id}`);
     const asked: string[] = [];
     page.on("request", (request) => {
       const path = new URL(request.url()).pathname.split(`/jobs/${id}/`)[1];
@@ -149,11 +145,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     expect(await dialog(page).count()).toBe(1);
     await page.mouse.click(5, 5);
     await dialog(page).waitFor({ state: "detached" });
-    await context.close();
   });
 
   test("what is answered while a button is pressed moves it only when it is up", async () => {
-    const { context, page } = await open("jobs/_new");
+    const { page } = await open("jobs/_new");
     await page.getByText("Once", { exact: true }).click();
     await page.getByText("appear here").waitFor();
     const check = await hold(page, "POST", "**/jobs/check", "answer");
@@ -176,21 +171,19 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.mouse.up();
     await page.getByRole("alert").getByText("Time: ").waitFor();
     await expect.poll(() => form.boundingBox()).not.toEqual(before);
-    await context.close();
   });
 
   test("a list is filtered at an address with a slash too many", async () => {
     for (const name of ["Slashed", "Other"]) await createJob(name);
-    const { context, page } = await open("jobs//");
+    const { page } = await open("jobs//");
     await page.getByLabel("Search").fill("Slashed");
     await page.getByText("1 job", { exact: true }).waitFor();
     expect(new URL(page.url()).search).toBe("?q=Slashed");
-    await context.close();
   });
 
   test("a second filter does not take back the first one", async () => {
     await createJob("Choice");
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     await choice(page, "Status").click();
     await page.getByRole("option", { name: "paused" }).waitFor();
     await hurry(
@@ -200,12 +193,11 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
       `named("[role=option]", "webhook").click()`,
     );
     await expect.poll(() => new URL(page.url()).search).toBe("?status=paused&type=webhook");
-    await context.close();
   });
 
   test("what is typed after a filter was chosen stays", async () => {
     await createJob("Choice");
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     await choice(page, "Status").click();
     await page.getByRole("option", { name: "paused" }).waitFor();
     await hurry(page, `named("[role=option]", "paused").click()`, `type("Search", "Cho")`);
@@ -216,13 +208,12 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await expect.poll(() => page.getByLabel("Search").inputValue()).toBe("");
     await page.goForward();
     await expect.poll(() => page.getByLabel("Search").inputValue()).toBe("Cho");
-    await context.close();
   });
 
   test("a page that is not there any more does not keep from leaving", async () => {
     const oldest = await createJob("Crowd, the first");
     for (let count = 0; count < 25; count += 1) await createJob(`Crowd ${count}`);
-    const { context, page } = await open("jobs?q=Crowd&page=2");
+    const { page } = await open("jobs?q=Crowd&page=2");
     await page.getByRole("link", { name: "Crowd, the first" }).waitFor();
     const code = await hold(page, "GET", "**/assets/api-keys-*.js");
     const list = await hold(page, "GET", "**/dashboard/api/jobs?*");
@@ -235,11 +226,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     code.release();
     await heading(page, "API keys").waitFor();
     expect(new URL(page.url()).pathname).toBe("/dashboard/api-keys");
-    await context.close();
   });
 
   test("what was tested are the settings as they were, not as they are now", async () => {
-    const { context, page } = await open("smtp");
+    const { page } = await open("smtp");
     const tested = await hold(page, "POST", "**/dashboard/api/smtp/test", "answer");
     const send = button(page, "Send a test");
     await send.click();
@@ -248,11 +238,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     tested.release();
     await expect.poll(() => send.getAttribute("aria-disabled")).toBe("false");
     expect(await page.getByText("The server accepted the mail.").count()).toBe(0);
-    await context.close();
   });
 
   test("an address that is corrected while the test is sent is not refused for what it was", async () => {
-    const { context, page } = await open("smtp");
+    const { page } = await open("smtp");
     const tested = await hold(page, "POST", "**/dashboard/api/smtp/test");
     const to = page.getByLabel("Send the test to");
     await to.fill("ada..lovelace@example.com");
@@ -262,11 +251,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     tested.release();
     await page.getByRole("alert").waitFor();
     expect(await page.locator(".mantine-InputWrapper-error").allTextContents()).toEqual([]);
-    await context.close();
   });
 
   test("what is typed while settings are saved stays", async () => {
-    const { context, page } = await open("smtp");
+    const { page } = await open("smtp");
     const saved = await hold(page, "POST", "**/dashboard/api/smtp", "answer");
     const [from, password] = [
       page.getByLabel("From address"),
@@ -283,11 +271,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
       "typed@example.com",
       "typed",
     ]);
-    await context.close();
   });
 
   test("what is corrected while it is saved is not refused for what it was", async () => {
-    const { context, page } = await open(`jobs/${await createJob("Refused")}/edit`);
+    const { page } = await open(`jobs/${await createJob("Refused")}/edit`);
     const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*");
     await page.getByLabel("URL").fill("ftp://example.com");
     await button(page, "Save").click();
@@ -297,12 +284,11 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.getByRole("alert").getByText("URL: must").waitFor();
     const errors = page.locator(".mantine-InputWrapper-error");
     await expect.poll(() => errors.allTextContents()).toEqual([]);
-    await context.close();
   });
 
   test("a job that somebody else changes: that is said once, and what nobody else touches is theirs", async () => {
     const id = await createJob("Changed by two");
-    const { context, page } = await open(`jobs/${id}/edit`);
+    const { page } = await open(`jobs/${id}/edit`);
     const theirs = {
       name: "Theirs",
       webhook_url: "https://example.com/theirs",
@@ -324,12 +310,11 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
       webhook_url: "https://example.com/mine",
       webhook_payload: { mine: true },
     });
-    await context.close();
   });
 
   test("a job that somebody else makes another kind of: saving again makes it what the form shows", async () => {
     const id = await createJob("Of two kinds");
-    const { context, page } = await open(`jobs/${id}/edit`);
+    const { page } = await open(`jobs/${id}/edit`);
     const email = {
       type: "email",
       email_to: "theirs@example.com",
@@ -364,18 +349,16 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
       schedule_type: "one_time",
       cron_expression: null,
     });
-    await context.close();
   });
 
   test("a job that was saved although no answer came is saved again without a question", async () => {
     const id = await createJob("Saved unheard");
-    const { context, page } = await open(`jobs/${id}/edit`);
+    const { page } = await open(`jobs/${id}/edit`);
     await page.getByLabel("Name").fill("Mine");
     await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body: { name: "Mine" } });
     await button(page, "Save").click();
     await heading(page, "Mine").waitFor();
     expect(await page.getByText("was changed meanwhile").count()).toBe(0);
-    await context.close();
   });
 
   test("settings that somebody else changes: that is said once", async () => {
@@ -394,7 +377,6 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await other.reload();
     await other.getByLabel("From address").waitFor();
     expect(await other.getByLabel("From address").inputValue()).toBe("mine@example.com");
-    await context.close();
   });
 
   test("settings of the account that somebody else has changed stay, also when one saves twice", async () => {
@@ -418,7 +400,6 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await other.getByLabel(days).waitFor();
     expect(await choice(other, "Time zone").inputValue()).toBe("Asia/Tokyo");
     expect(await other.getByLabel(days).inputValue()).toBe("60");
-    await context.close();
   });
 
   test("settings of the account that somebody else changes stay, where only others are changed", async () => {
@@ -437,11 +418,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await other.reload();
     await other.getByLabel(days).waitFor();
     expect(await other.getByLabel(days).inputValue()).toBe("80");
-    await context.close();
   });
 
   test("a namespace is bound with its dialog open, so that its end closes no other", async () => {
-    const { context, page } = await open("");
+    const { page } = await open("");
     await page.route("**/dashboard/api/session", async (route) => {
       const response = await route.fetch();
       const session = (await response.json()) as { installation: object };
@@ -465,13 +445,12 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await dialog(page).getByRole("alert").waitFor();
     await page.keyboard.press("Escape");
     await dialog(page).waitFor({ state: "detached" });
-    await context.close();
   });
 
   test("what is selected, and where the focus is, while selected jobs are paused", async () => {
     await createJob("First");
     await createJob("Second");
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     const bulk = await hold(page, "POST", "**/dashboard/api/jobs/bulk");
     const [first, second] = [page.getByLabel("Select First"), page.getByLabel("Select Second")];
     await first.check();
@@ -485,11 +464,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await expect.poll(() => first.isChecked()).toBe(false);
     expect(await second.isChecked()).toBe(true);
     expect(await search.and(page.locator(":focus")).count()).toBe(1);
-    await context.close();
   });
 
   test("a job that is paused while it is run: each of both is done once, and why one failed is said", async () => {
-    const { context, page } = await open(`jobs/${await createJob("Both")}`);
+    const { page } = await open(`jobs/${await createJob("Both")}`);
     const released = Promise.withResolvers<void>();
     let runs = 0;
     await page.route("**/run", async (route) => {
@@ -508,12 +486,11 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await button(page, "Resume").click();
     await button(page, "Pause").waitFor();
     expect(await page.getByRole("alert").getByText("The database is away.").count()).toBe(0);
-    await context.close();
   });
 
   test("from the form of one job straight to that of another: what was typed does not go along", async () => {
     for (const name of ["One", "Two"]) await createJob(name);
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     const edit = async (name: string) => {
       await page.getByRole("link", { name, exact: true }).click();
       await heading(page, name).waitFor();
@@ -528,11 +505,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.evaluate("history.go(-3)");
     await heading(page, "Edit One").waitFor();
     expect(await page.getByLabel("Name").inputValue()).toBe("One");
-    await context.close();
   });
 
   test("a field is not called empty any more when it has its first letter", async () => {
-    const { context, page } = await open("jobs/_new");
+    const { page } = await open("jobs/_new");
     await page.getByText("At 03:00, every day").waitFor();
     const check = await hold(page, "POST", "**/jobs/check");
     const name = page.getByLabel("Name");
@@ -545,11 +521,10 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await empty.waitFor();
     await name.fill("R");
     expect(await empty.count()).toBe(0);
-    await context.close();
   });
 
   test("fire times do not stand below the words of another schedule", async () => {
-    const { context, page } = await open("jobs/_new");
+    const { page } = await open("jobs/_new");
     await page.getByText("At 03:00, every day").waitFor();
     const check = await hold(page, "POST", "**/jobs/check", "answer");
     await page.getByLabel("Cron expression").fill("5 4 * * 1");
@@ -557,21 +532,19 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     expect(await page.getByText("At 03:00, every day").count()).toBe(1);
     check.release();
     await page.getByText("At 04:05, only on Monday").waitFor();
-    await context.close();
   });
 
   test("another schedule that begins with the same run has its own fire times", async () => {
     const hour = new Date().getUTCHours();
     const [soon, later] = [(hour + 2) % 24, (hour + 12) % 24];
     const id = await stage.createJob({ name: "Often", cron_expression: `0 ${soon} * * *` });
-    const { context, page } = await open(`jobs/${id}`);
+    const { page } = await open(`jobs/${id}`);
     const times = page.locator("td").filter({ hasText: new RegExp(`, ${pad(later)}:00$`) });
     await page.getByText(`At ${pad(soon)}:00, every day`).waitFor();
     expect(await times.count()).toBe(0);
     const body = { cron_expression: `0 ${soon},${later} * * *` };
     await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body });
     await times.first().waitFor();
-    await context.close();
   });
 });
 

@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
 import { button, copied, dialog, heading } from "./locators.ts";
-import { settled } from "./owner.ts";
+import { openWindow, settled, signIn } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -12,7 +12,9 @@ describe.skipIf(chrome === undefined)("a member of a new account", () => {
   let page: Page;
   beforeAll(async () => {
     stage = await openStage({ name: "member", chrome });
-    ({ page } = await stage.openPage("settings"));
+    ({ page } = await openWindow(stage.browser, stage.program.url));
+    await signIn(page, stage.owner);
+    await page.goto("/dashboard/settings");
     await button(page, "Invite").click();
     await dialog(page).getByRole("textbox", { name: "Email" }).fill("member@example.com");
     await dialog(page).getByRole("button", { name: "Invite" }).click();

@@ -4,9 +4,9 @@ import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { OPENINGS } from "./openings.ts";
-import { DESKTOP, openWindow, PHONE, settled, signIn, type Owner } from "./owner.ts";
+import { DESKTOP, PHONE, settled, signIn, type Owner } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { openStage, openTestWindow, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
@@ -39,7 +39,7 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
   ] as const)(
     "$name, $scheme: reads well for everybody, and fits",
     async ({ name, view, scheme }) => {
-      const { context, page, complaints } = await openWindow(browser, program.url, {
+      const { page, complaints } = await openTestWindow(browser, program.url, {
         view,
         scheme,
       });
@@ -67,7 +67,6 @@ describe.skipIf(chrome === undefined)("everything that opens", () => {
       }
       expect(found).toEqual([]);
       expect(complaints).toEqual([]);
-      await context.close();
     },
     // For each opening, the whole page and what opens on it are checked.
     OPENINGS.length * 20_000,

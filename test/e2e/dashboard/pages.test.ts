@@ -4,9 +4,9 @@ import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { copied } from "./locators.ts";
-import { DESKTOP, openWindow, PHONE, settled, signIn, type Owner, type View } from "./owner.ts";
+import { DESKTOP, PHONE, settled, signIn, type Owner, type View } from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { openStage, openTestWindow, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 const PAGES = [
@@ -74,7 +74,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
   test.each(windows)(
     "$name: reads well for everybody, fits, and breaks no policy",
     async ({ view, scheme }) => {
-      const { context, page, complaints } = await openWindow(browser, program.url, {
+      const { page, complaints } = await openTestWindow(browser, program.url, {
         view,
         scheme,
       });
@@ -95,7 +95,6 @@ describe.skipIf(chrome === undefined)("every page", () => {
       }
       expect(found).toEqual([]);
       expect(complaints).toEqual([]);
-      await context.close();
     },
     PAGES.length * 20_000,
   );
@@ -108,7 +107,9 @@ describe.skipIf(chrome === undefined)("every page", () => {
       "👩‍👩‍👧‍👦🔔".repeat(20),
       long,
     ];
-    const { context, page, complaints } = await openWindow(browser, program.url, { view: PHONE });
+    const { page, complaints } = await openTestWindow(browser, program.url, {
+      view: PHONE,
+    });
     const dialogs: string[] = [];
     page.on("dialog", (dialog) => {
       dialogs.push(dialog.message());
@@ -151,24 +152,22 @@ describe.skipIf(chrome === undefined)("every page", () => {
     await page.getByText("must have at most 255 characters").waitFor();
     expect(dialogs).toEqual([]);
     expect(complaints).toEqual([]);
-    await context.close();
   }, 240_000);
 
   test("a name that runs from right to left loses its end where there is no room, not its beginning", async () => {
     const name = "\u05e9\u05dc\u05d5\u05dd ".repeat(40).trim();
     await stage.createJob({ name, cron_expression: "* * * * *" });
-    const { context, page } = await openWindow(browser, program.url, { view: PHONE });
+    const { page } = await openTestWindow(browser, program.url, { view: PHONE });
     await signIn(page, owner);
     for (const path of ["", "jobs"]) {
       await page.goto(`/dashboard/${path}`);
       await page.getByRole("link", { name }).first().waitFor();
       expect(await page.evaluate(hiddenBeginning("\u05e9"))).toBeLessThan(1);
     }
-    await context.close();
   });
 
   test("on paper nothing covers what is there, or has to be scrolled to", async () => {
-    const { context, page } = await openWindow(browser, program.url, { view: A4 });
+    const { page } = await openTestWindow(browser, program.url, { view: A4 });
     await signIn(page, owner);
     await page.emulateMedia({ media: "print" });
     for (const path of ["", "jobs", `jobs/${job}`, "logs", "api-keys"]) {
@@ -176,11 +175,10 @@ describe.skipIf(chrome === undefined)("every page", () => {
       await settled(page);
       expect([path, await page.evaluate(inTheWay)]).toEqual([path, []]);
     }
-    await context.close();
   });
 
   test("a second account, made by the administrator, sees nothing of the first", async () => {
-    const first = await openWindow(browser, program.url);
+    const first = await openTestWindow(browser, program.url);
     await signIn(first.page, owner);
     await first.page.goto("/dashboard/accounts");
     await first.page.getByRole("button", { name: "Create account" }).click();
@@ -193,7 +191,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
     await first.page.mouse.click(3, DESKTOP.height / 2);
     const link = await copied(first.page, "Copy the link");
     await first.context.close();
-    const { context, page, complaints } = await openWindow(browser, program.url);
+    const { page, complaints } = await openTestWindow(browser, program.url);
     await page.goto(link);
     await page.locator("input[type=password]").fill("a very good password");
     await page.getByRole("button", { name: "Accept and sign in" }).click();
@@ -211,11 +209,10 @@ describe.skipIf(chrome === undefined)("every page", () => {
     }
     expect(await page.getByRole("link", { name: "Accounts" }).count()).toBe(0);
     expect(complaints).toEqual([]);
-    await context.close();
   }, 240_000);
 
   test("a payload is shown as high as it is, up to 16 lines", async () => {
-    const { context, page } = await stage.openPage("jobs/_new");
+    const { page } = await stage.openPage("jobs/_new");
     const payload = page.getByLabel("Payload");
     const heightOf = async (lines: number) => {
       await payload.fill(Array.from({ length: lines }, () => "{").join("\n"));
@@ -230,11 +227,10 @@ describe.skipIf(chrome === undefined)("every page", () => {
     const line = four - three;
     expect(line).toBeGreaterThan(10);
     expect(sixteen).toBeCloseTo(three + 13 * line, 0);
-    await context.close();
   });
 
   test("a job may have any name that kubectl accepts, such as new", async () => {
-    const { context, page } = await stage.openPage("jobs");
+    const { page } = await stage.openPage("jobs");
     // Only on a cluster do people choose the names.
     await page.route(/\/dashboard\/api\/jobs\/new\b/, (route) =>
       route.continue({ url: route.request().url().replace("jobs/new", `jobs/${job}`) }),
@@ -242,7 +238,6 @@ describe.skipIf(chrome === undefined)("every page", () => {
     await page.goto("/dashboard/jobs/new");
     await settled(page, "Nightly report");
     expect(await page.getByRole("heading", { name: "Executions" }).count()).toBe(1);
-    await context.close();
   });
 
   test("the API's routes have their own methods, whatever paths the pages have", async () => {
@@ -251,7 +246,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
   });
 
   test("the first load is light, and soon there", async () => {
-    const { context, page } = await openWindow(browser, program.url);
+    const { context, page } = await openTestWindow(browser, program.url);
     const session = await context.newCDPSession(page);
     await session.send("Network.enable");
     let bytes = 0;
@@ -282,6 +277,5 @@ describe.skipIf(chrome === undefined)("every page", () => {
     expect(bytes).toBeLessThan(250_000);
     // Only whether it is painted at all; npm run bench -- dashboard measures how fast.
     expect(paint).toBeLessThan(10_000);
-    await context.close();
   });
 });

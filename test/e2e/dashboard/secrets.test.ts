@@ -55,7 +55,7 @@ describe.skipIf(chrome === undefined)("secrets", () => {
 
   test("that a duplicate will not have the headers that come from Secrets is said", async () => {
     const id = await stage.createJob({ name: "Original" });
-    const { context, page } = await stage.openPage("jobs");
+    const { page } = await stage.openPage("jobs");
     // As of a job that kubectl made: the program of this test has no Secrets.
     await page.route(`**/dashboard/api/jobs/${id}`, async (route) => {
       const response = await route.fetch();
@@ -73,13 +73,12 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await heading(page, "Create a job").waitFor();
     await page.getByLabel("Name").waitFor();
     expect(await page.getByText("come from Secrets").count()).toBe(0);
-    await context.close();
   });
 
   test("values of headers are masked everywhere on a job's page until they are shown, and copied as they are", async () => {
     const headers = { Authorization: VALUE, "X-Team": "blue" };
     const id = await stage.createJob({ name: "Masked", webhook_headers: headers });
-    const { context, page } = await stage.openPage(`jobs/${id}`);
+    const { page } = await stage.openPage(`jobs/${id}`);
     const content = page.locator("#content");
     const show = button(page, "Show the values of the headers");
     const yaml = code(page, "ScheduledJob YAML");
@@ -98,11 +97,10 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await expect.poll(() => yaml.innerText()).toContain(VALUE);
     await button(page, "Hide the values of the headers").click();
     await expect.poll(() => content.innerText()).not.toContain(VALUE);
-    await context.close();
   });
 
   test.each(ONCE)("who leaves while $what is shown once is asked first", async (once) => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     const asked: string[] = [];
     page.on("dialog", (shown) => {
       asked.push(shown.type());
@@ -125,11 +123,10 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await heading(page, "Overview").waitFor();
     await page.reload();
     expect(asked).toEqual([]);
-    await context.close();
   });
 
   test("who leaves all the same is asked once", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     const asked: string[] = [];
     page.on("dialog", (shown) => {
       asked.push(shown.type());
@@ -148,11 +145,10 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await code(page, key.shown).waitFor();
     await page.reload();
     expect(asked).toEqual(["beforeunload"]);
-    await context.close();
   });
 
   test("who leaves while a key is made is asked, too: it would never be shown", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     const [key] = ONCE;
     await place(page, key.title).click();
     await heading(page, key.title).waitFor();
@@ -163,11 +159,10 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await question(page).getByRole("button", { name: "Stay" }).click();
     made.release();
     await expect.poll(() => code(page, key.shown).innerText()).toMatch(/^svc_live_/);
-    await context.close();
   });
 
   test("until when old signing secrets sign is told after a reload, too", async () => {
-    const { context, page } = await stage.openPage("signing-secret");
+    const { page } = await stage.openPage("signing-secret");
     const rotate = async (secrets: number) => {
       await button(page, "Rotate the secret").click();
       await dialog(page).getByRole("button", { name: "Rotate" }).click();
@@ -180,6 +175,5 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await page.reload();
     await page.getByText(said, { exact: true }).waitFor();
     expect(await rotate(3)).toMatch(/The old ones sign until .*\d\d:\d\d.*; .*\d\d:\d\d.*\.$/);
-    await context.close();
   });
 });

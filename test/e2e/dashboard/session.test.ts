@@ -2,7 +2,7 @@ import type { Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
 import { databaseAway } from "./outages.ts";
-import { show, type Owner } from "./owner.ts";
+import { openWindow, show, signIn, type Owner } from "./owner.ts";
 import { hold } from "./held.ts";
 import { button, copied, heading } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
@@ -64,7 +64,9 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
       webhook_headers: { Authorization: "Bearer saved" },
     });
     other = { email: "other@example.com", password: PASSWORD };
-    const { context, page } = await open("settings");
+    const { page } = await openWindow(stage.browser, stage.program.url);
+    await signIn(page, owner);
+    await page.goto("/dashboard/settings");
     await button(page, "Invite").click();
     await field(page, "Email").fill(other.email);
     await page.getByRole("dialog").getByRole("button", { name: "Invite" }).click();
@@ -72,7 +74,6 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await page.locator("input[type=password]").fill(PASSWORD);
     await button(page, "Accept and sign in").click();
     await heading(page, "Overview").waitFor();
-    await context.close();
   });
   afterAll(() => stage?.close());
 
@@ -93,11 +94,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await lookAt(page);
     await page.getByRole("alert").filter({ hasText: "Your session has ended." }).waitFor();
     expect(await page.title()).toBe("Sign in · Carillon");
-    await context.close();
   });
 
   test("does not end the next one: an answer to who was signed in comes late", async () => {
-    const { context, page } = await openForm("jobs/_new");
+    const { page } = await openForm("jobs/_new");
     const session = await endWith(page, "GET", "**/dashboard/api/session");
     await lookAt(page);
     await session.held;
@@ -109,11 +109,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await field(page, "Name").fill("In time");
     expect(await page.title()).toBe("Create a job · Carillon");
     expect(await page.getByText("Your session has ended.").count()).toBe(0);
-    await context.close();
   });
 
   test("does not end the next one: an answer to what was clicked comes late", async () => {
-    const { context, page } = await open(`jobs/${job}`);
+    const { page } = await open(`jobs/${job}`);
     const run = await endWith(page, "POST", "**/run");
     await button(page, "Run now").click();
     await run.held;
@@ -124,11 +123,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
     await heading(page, "Jobs").waitFor();
     expect(await page.getByText("Your session has ended.").count()).toBe(0);
-    await context.close();
   });
 
   test("who is signed in cannot be asked for a moment: the page stays", async () => {
-    const { context, page } = await openForm("jobs/_new");
+    const { page } = await openForm("jobs/_new");
     await field(page, "Name").fill("Half of it");
     let asked = 0;
     await page.route("**/dashboard/api/session", async (route) => {
@@ -139,7 +137,6 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await expect.poll(() => asked).toBe(3);
     await page.evaluate("new Promise((done) => requestAnimationFrame(done))");
     expect(await field(page, "Name").inputValue()).toBe("Half of it");
-    await context.close();
   });
 
   test("what was typed is there again for the same user, but for headers", async () => {
@@ -156,11 +153,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     expect(await field(page, "Name").inputValue()).toBe("Half of it");
     expect(await field(page, "URL").inputValue()).toBe("https://example.com/half");
     expect(await page.getByLabel("Header 1 value").count()).toBe(0);
-    await context.close();
   });
 
   test("what was typed is there again for who left the page, until it is not wanted or saved", async () => {
-    const { context, page } = await openForm("jobs/_new");
+    const { page } = await openForm("jobs/_new");
     const leave = () => page.getByRole("link", { name: "← Jobs" }).click();
     const comeBack = () => page.getByRole("link", { name: "Create job" }).click();
     const again = page.getByText("What you typed is here again");
@@ -183,11 +179,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await comeBack();
     await heading(page, "Create a job").waitFor();
     expect(await field(page, "Name").inputValue()).toBe("");
-    await context.close();
   });
 
   test("who closes the page with something typed is asked first", async () => {
-    const { context, page } = await openForm("jobs/_new");
+    const { page } = await openForm("jobs/_new");
     const asked: string[] = [];
     page.on("dialog", (dialog) => {
       asked.push(dialog.type());
@@ -199,7 +194,6 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await field(page, "Name").fill("Half of it");
     await page.reload();
     expect(asked).toEqual(["beforeunload"]);
-    await context.close();
   });
 
   test("an edit goes on with what was changed, and changes nothing else", async () => {
@@ -213,7 +207,6 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await button(page, "Save").click();
     expect((await sent).postDataJSON()).toEqual({ name: "Kept, renamed" });
     await heading(page, "Kept, renamed").waitFor();
-    await context.close();
   });
 
   test("settings of SMTP that were typed are there again for the same user, but for the password", async () => {
@@ -244,7 +237,6 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await from.waitFor();
     expect(await from.inputValue()).toBe("whole@example.com");
     expect(await again.count()).toBe(0);
-    await context.close();
   });
 
   test.each([
@@ -291,7 +283,6 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
       await button(page, opener).click();
       for (const [name] of typed)
         expect(await dialog.getByRole("textbox", { name, exact: true }).inputValue()).toBe("");
-      await context.close();
     },
   );
 
@@ -306,7 +297,6 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await enter(page, owner);
     await button(page, "Delete the key made").waitFor();
     expect(await page.getByRole("dialog").count()).toBe(0);
-    await context.close();
   });
 
   test("settings that were typed are there again for the same user, but for passwords", async () => {
@@ -333,7 +323,6 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     expect((await sent).postDataJSON()).toEqual({ retention_days: 30 });
     await page.getByText("Settings saved").waitFor();
     await again.waitFor({ state: "detached" });
-    await context.close();
   });
 
   test.each([
@@ -352,11 +341,10 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await enter(page, as());
     await heading(page, "Create a job").waitFor();
     expect(await field(page, "Name").inputValue()).toBe("");
-    await context.close();
   });
 
   test("is not there again when an answer to it comes late", async () => {
-    const { context, page } = await open("settings");
+    const { page } = await open("settings");
     const save = await hold(page, "PATCH", "**/dashboard/api/account", "answer");
     await field(page, "Days to keep executions and the email log").fill("80");
     await button(page, "Save").click();
@@ -369,6 +357,5 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await page.getByText("Settings saved").waitFor();
     await page.evaluate("new Promise((done) => requestAnimationFrame(done))");
     expect(await button(page, "other: your user").count()).toBe(1);
-    await context.close();
   });
 });

@@ -5,8 +5,7 @@ import { findChrome } from "./chrome.ts";
 import { doneBut, hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
 import { cutOff, databaseAway } from "./outages.ts";
-import { openWindow } from "./owner.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { openStage, openTestWindow, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
@@ -51,7 +50,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
   afterAll(() => stage?.close());
 
   test("the first page says that it is coming, or that it does not", async () => {
-    const { context, page } = await openWindow(stage.browser, stage.program.url);
+    const { page } = await openTestWindow(stage.browser, stage.program.url);
     const code = await hold(page, "GET", "**/dashboard/assets/index-*.js");
     await page.goto("/dashboard/", { waitUntil: "commit" });
     await code.asked;
@@ -68,11 +67,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await page.unrouteAll();
     await page.getByRole("link", { name: "Load again" }).click();
     await page.getByLabel("Email").waitFor();
-    await context.close();
   });
 
   test("a style that did not come is asked for again: the page does not stay without", async () => {
-    const { context, page } = await openWindow(stage.browser, stage.program.url);
+    const { page } = await openTestWindow(stage.browser, stage.program.url);
     let asked = 0;
     await page.route("**/dashboard/assets/*.css", async (route) => {
       asked += 1;
@@ -85,11 +83,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
       page.evaluate("document.querySelector('link[rel=stylesheet]')?.sheet?.cssRules.length > 0");
     await expect.poll(rules, { timeout: 10_000 }).toBe(true);
     expect(asked).toBe(2);
-    await context.close();
   });
 
   test("the first page is still being loaded, and the program is there: it stays said", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     const code = await hold(page, "GET", "**/dashboard/assets/overview-*.js");
     await page.goto("/dashboard/", { waitUntil: "commit" });
     await code.asked;
@@ -97,11 +94,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     code.release();
     await heading(page, "Overview").waitFor();
     await expect.poll(() => waiting(page).count()).toBe(0);
-    await context.close();
   });
 
   test("a page that is still being loaded: the click was heard", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     const code = await hold(page, "GET", "**/dashboard/assets/jobs-*.js");
     await place(page, "Jobs").click();
     await code.asked;
@@ -110,11 +106,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     code.release();
     await heading(page, "Jobs").waitFor();
     await expect.poll(() => waiting(page).count()).toBe(0);
-    await context.close();
   });
 
   test("rows that are not yet those asked for are known by what goes on above them", async () => {
-    const { context, page } = await stage.openPage("jobs");
+    const { page } = await stage.openPage("jobs");
     await page.getByRole("link", { name: "Crowd 59" }).waitFor();
     const list = await hold(page, "GET", "**/dashboard/api/jobs?*offset=25");
     await button(page, "Page 2").click();
@@ -123,20 +118,18 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     list.release();
     await page.getByRole("link", { name: "Crowd 34", exact: true }).waitFor();
     await expect.poll(() => waiting(page).count()).toBe(0);
-    await context.close();
   });
 
   test("a double click leads two pages on", async () => {
-    const { context, page } = await stage.openPage("jobs");
+    const { page } = await stage.openPage("jobs");
     await page.getByText("60 jobs").waitFor();
     await doubleClick(page, button(page, "next page"));
     await page.getByRole("link", { name: "Crowd 9", exact: true }).waitFor();
     expect(new URL(page.url()).search).toBe("?page=3");
-    await context.close();
   });
 
   test("what does not come is said once its time is over, and not asked for again before", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     await page.clock.install();
     let asked = 0;
     await page.route("**/dashboard/api/api-keys", () => {
@@ -147,11 +140,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await page.clock.runFor(31_000);
     await page.getByRole("alert").getByText("Carillon does not answer.").waitFor();
     expect(asked).toBe(1);
-    await context.close();
   });
 
   test("what is asked for again and again: that it failed stays until there is an answer", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     await page.route("**/dashboard/api/jobs?*", databaseAway);
     await page.goto("/dashboard/jobs");
     const problem = page.getByRole("alert").getByText("The database is away.");
@@ -164,7 +156,6 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     again.release();
     await page.getByText("60 jobs").waitFor();
     await expect.poll(() => problem.count()).toBe(0);
-    await context.close();
   });
 
   test.each([
@@ -176,7 +167,7 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     { page: "jobs/of-nobody/edit", asks: "jobs/of-nobody" },
     { page: "jobs/_new?from=of-nobody", asks: "jobs/of-nobody" },
   ])("what failed to load and is tried again on $page: the key was heard", async (at) => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     const path = `**/dashboard/api/${at.asks}`;
     await page.route(path, databaseAway);
     await page.goto(`/dashboard/${at.page}`);
@@ -197,11 +188,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await retry.press("Enter");
     await page.unroute(path, databaseAway);
     await expect.poll(() => page.getByText("The database is away.").count()).toBe(0);
-    await context.close();
   });
 
   test("rows that failed to load and are tried again: that stays said, without those before", async () => {
-    const { context, page } = await stage.openPage("jobs");
+    const { page } = await stage.openPage("jobs");
     const before = page.getByRole("link", { name: "Crowd 59" });
     await before.waitFor();
     const second = "**/dashboard/api/jobs?*offset=25";
@@ -217,11 +207,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await page.unroute(second, databaseAway);
     again.release();
     await page.getByRole("link", { name: "Crowd 34", exact: true }).waitFor();
-    await context.close();
   });
 
   test("what failed to load is not said of what is asked for next", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     await page.route("**/dashboard/api/jobs?*", databaseAway);
     await page.goto("/dashboard/jobs");
     const problem = page.getByRole("alert").getByText("The database is away.");
@@ -235,11 +224,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await page.unroute("**/dashboard/api/jobs?*", databaseAway);
     others.release();
     await page.getByText("No job matches.").waitFor();
-    await context.close();
   });
 
   test("who signs out and waits: the click was heard", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     const end = await hold(page, "DELETE", "**/dashboard/api/session");
     await page.getByRole("button", { name: /your user/ }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
@@ -247,11 +235,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await expect.poll(() => waiting(page).count()).toBe(1);
     end.release();
     await page.getByLabel("Email").waitFor();
-    await context.close();
   });
 
   test("a connection that breaks behind a question: it may have been done all the same", async () => {
-    const { context, page } = await stage.openPage("api-keys");
+    const { page } = await stage.openPage("api-keys");
     await doneBut(page, "POST", "**/dashboard/api/api-keys", cutOff);
     await button(page, "Create API key").click();
     await page.getByLabel("Label").fill("done, but not heard");
@@ -261,11 +248,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
       .toBe("Carillon cannot be reached. Is it running? Look whether it was done all the same.");
     await page.reload();
     await page.getByText("done, but not heard").waitFor();
-    await context.close();
   });
 
   test("a connection that breaks behind a sign-out: who is out after all is told so only", async () => {
-    const { context, page } = await stage.openPage("");
+    const { page } = await stage.openPage("");
     await page.getByText("Next runs").waitFor();
     await doneBut(page, "DELETE", "**/dashboard/api/session", cutOff);
     await page.getByRole("button", { name: /your user/ }).click();
@@ -274,11 +260,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await expect
       .poll(() => page.locator(".mantine-Notification-root").allTextContents())
       .toEqual(["Your session has ended. Sign in again."]);
-    await context.close();
   });
 
   test.each(TIME_OUTS)("a proxy gives up, with $body: it may have been done", async (answer) => {
-    const { context, page } = await stage.openPage("api-keys");
+    const { page } = await stage.openPage("api-keys");
     const timeOut = (route: Route) => route.fulfill({ status: 504, ...answer });
     await doneBut(page, "POST", "**/dashboard/api/api-keys", timeOut);
     await button(page, "Create API key").click();
@@ -287,11 +272,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await expect
       .poll(() => dialog(page).getByRole("alert").textContent())
       .toBe("The server answered 504. Look whether it was done all the same.");
-    await context.close();
   });
 
   test("whoever looks whether it was done sees how it is now", async () => {
-    const { context, page } = await stage.openPage("signing-secret");
+    const { page } = await stage.openPage("signing-secret");
     await doneBut(page, "POST", "**/dashboard/api/signing-secret/rotate", cutOff);
     await button(page, "Rotate the secret").click();
     await button(page, "Rotate").click();
@@ -299,11 +283,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     await button(page, "Cancel").click();
     const secrets = page.getByText(/secrets sign at the moment/);
     await expect.poll(() => secrets.textContent()).toMatch(/^2 /);
-    await context.close();
   });
 
   test("a connection that breaks behind a new job: pressing again makes no second one", async () => {
-    const { context, page } = await stage.openPage("jobs/_new");
+    const { page } = await stage.openPage("jobs/_new");
     let tries = 0;
     await page.route("**/dashboard/api/jobs", async (route) => {
       if (route.request().method() !== "POST") return route.fallback();
@@ -322,11 +305,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     const made = jobs.filter(({ name }) => name === "Made once");
     expect(made).toHaveLength(1);
     for (const { id } of made) await stage.rest({ method: "DELETE", path: `/jobs/${id}` });
-    await context.close();
   });
 
   test("a number that was refused is not corrected while the button is pressed that saves it", async () => {
-    const { context, page } = await stage.openPage("jobs/_new");
+    const { page } = await stage.openPage("jobs/_new");
     const create = button(page, "Create job");
     const retries = page.getByLabel("Retries", { exact: true });
     await page.getByLabel("Name").fill("Refused");
@@ -344,11 +326,10 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     const saved = page.waitForRequest("**/dashboard/api/jobs");
     await page.mouse.up();
     expect((await saved).postDataJSON()).toMatchObject({ max_retries: 99 });
-    await context.close();
   });
 
   test("how one can sign in is asked again by whoever wants to, and what was typed stays", async () => {
-    const { context, page } = await openWindow(stage.browser, stage.program.url);
+    const { page } = await openTestWindow(stage.browser, stage.program.url);
     await page.route("**/dashboard/api/sign-in", cutOff);
     await page.goto("/dashboard/");
     await page.getByLabel("Email").fill("ada@example.com");
@@ -360,6 +341,5 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
     expect(await page.getByLabel("Email").inputValue()).toBe("ada@example.com");
     options.release();
     await expect.poll(() => page.getByRole("alert").count()).toBe(0);
-    await context.close();
   });
 });

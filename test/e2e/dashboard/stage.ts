@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
+import { onTestFinished } from "vitest";
 import { call, startStandalone, type Standalone } from "../program.ts";
 import { startReceiver, type Receiver } from "../../receiver.ts";
 import { launchChrome } from "./chrome.ts";
@@ -15,7 +16,7 @@ export interface Stage {
   browser: Browser;
   /** The program's data directory. */
   data: string;
-  /** Opens a window, in which the owner signs in and goes to a page below `/dashboard/`. */
+  /** Opens a window for a test, in which the owner signs in and goes to a page below `/dashboard/`. */
   openPage(path: string, view?: View): ReturnType<typeof openWindow>;
   /** A call of the REST API with the key of the first start. */
   rest(request: { method?: string; path: string; body?: unknown }): ReturnType<typeof call>;
@@ -57,7 +58,7 @@ export async function openStage(options: {
       browser,
       data,
       openPage: async (path, view) => {
-        const window = await openWindow(browser, program.url, view ? { view } : {});
+        const window = await openTestWindow(browser, program.url, { view });
         await signIn(window.page, owner);
         await window.page.goto(`/dashboard/${path}`);
         await settled(window.page);
@@ -82,4 +83,13 @@ export async function openStage(options: {
     await close();
     throw error;
   }
+}
+
+/** Opens a window that is closed at the end of the test. */
+export async function openTestWindow(
+  ...options: Parameters<typeof openWindow>
+): ReturnType<typeof openWindow> {
+  const window = await openWindow(...options);
+  onTestFinished(() => window.context.close());
+  return window;
 }

@@ -6,9 +6,9 @@ import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { keyboard } from "./keyboard.ts";
 import { databaseAway } from "./outages.ts";
-import { openWindow, PHONE, signIn, type Owner, type View } from "./owner.ts";
+import { PHONE, signIn, type Owner, type View } from "./owner.ts";
 import { choice, copied, dialog, place } from "./locators.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { openStage, openTestWindow, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 /** The size of a desktop's window at a zoom of 200 %. */
@@ -93,14 +93,13 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   const createJob = (fields: object = {}) => stage.createJob({ name: "Trouble", ...fields });
 
   test("what the browser thinks of the network does not stop a program on the same machine", async () => {
-    const { context, page } = await open(`jobs/${await createJob()}`);
+    const { page } = await open(`jobs/${await createJob()}`);
     await page.getByText("It has not run yet.").waitFor();
     await page.evaluate(`dispatchEvent(new Event("offline"))`);
     await button(page, "Run now").click();
     await expect.poll(() => receiver.received.length).toBe(1);
     await place(page, "Email log").click();
     await page.getByText("No email yet").waitFor();
-    await context.close();
   });
 
   test("without a network what was clicked fails, and is not done later", async () => {
@@ -113,11 +112,10 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.reload();
     await page.getByText("It has not run yet.").waitFor();
     expect(receiver.received.length).toBe(before);
-    await context.close();
   });
 
   test("a page whose files are gone says so to everybody, and can be loaded again", async () => {
-    const { context, page } = await open("");
+    const { page } = await open("");
     await page.getByText("Next runs").waitFor();
     const gone = "**/dashboard/assets/jobs-*.js";
     await page.route(gone, (route) => route.fulfill({ status: 404 }));
@@ -134,11 +132,10 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.unroute(gone);
     await button(page, "Load again").click();
     await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
-    await context.close();
   });
 
   test("a new key is shown, however the list fares", async () => {
-    const { context, page } = await open("api-keys");
+    const { page } = await open("api-keys");
     let created = false;
     await page.route("**/dashboard/api/api-keys", async (route) => {
       if (route.request().method() === "POST") created = true;
@@ -152,7 +149,6 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
         .getByText(/^svc_live_/)
         .count(),
     ).toBe(1);
-    await context.close();
   });
 
   test.each([
@@ -177,7 +173,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
   ])(
     "$what: the dialog stays while it is made, and shows it",
     async ({ path, opener, action, api, field, copy }) => {
-      const { context, page } = await open(path);
+      const { page } = await open(path);
       const asked = Promise.withResolvers<void>();
       const released = Promise.withResolvers<void>();
       await page.route(`**/dashboard/api/${api}`, async (route) => {
@@ -200,22 +196,20 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
       await page.keyboard.press("Escape");
       await cross.click();
       await dialog(page).waitFor({ state: "detached" });
-      await context.close();
     },
   );
 
   test("a copy that the browser refuses is said", async () => {
-    const { context, page } = await open("api-keys");
+    const { page } = await open("api-keys");
     await page.evaluate(`navigator.clipboard.writeText = () => Promise.reject(new Error("no"))`);
     await createKey(page, "not to be copied");
     await button(page, "Copy the key").click();
     await dialog(page).getByText("The browser did not allow it.").waitFor();
     expect(await page.getByText("Copied", { exact: true }).count()).toBe(0);
-    await context.close();
   });
 
   test("the focus stays on a button that works, and comes back when its row is gone", async () => {
-    const { context, page } = await open("api-keys");
+    const { page } = await open("api-keys");
     const keys = keyboard(page);
     await createKey(page, "soon gone");
     await button(page, "Done").click();
@@ -232,7 +226,6 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await keys.use(button(page, "Delete the key soon gone"));
     await keys.use(dialog(page).getByRole("button", { name: "Delete the key" }));
     await expect.poll(() => keys.has(button(page, "Create API key"))).toBe(true);
-    await context.close();
   });
 
   test("another tab signs in as somebody else: this one is theirs, too", async () => {
@@ -251,7 +244,6 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await other.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
     await page.getByRole("banner").getByText("others").waitFor();
     expect(await page.getByLabel("Name").inputValue()).toBe("");
-    await context.close();
   });
 
   test("a session that ends in the middle is said", async () => {
@@ -262,11 +254,10 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByLabel("Name").fill("Too late");
     await page.getByRole("alert").filter({ hasText: "Your session has ended." }).waitFor();
     expect(await page.title()).toBe("Sign in · Carillon");
-    await context.close();
   });
 
   test("a second invitation in the same tab is another one, and half a link is said", async () => {
-    const { context, page } = await open("settings");
+    const { page } = await open("settings");
     const links: string[] = [];
     for (const email of ["one@example.com", "two@example.com"]) {
       await button(page, "Invite").click();
@@ -291,11 +282,10 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.goto("/dashboard/invitation");
     await page.getByText("The link is not complete").waitFor();
     expect(await page.locator("input").count()).toBe(0);
-    await context.close();
   });
 
   test("a history is shown to the end of what there is to show", async () => {
-    const { context, page } = await open("");
+    const { page } = await open("");
     const limits: number[] = [];
     await page.route("**/executions?*", async (route) => {
       const limit = Number(new URL(route.request().url()).searchParams.get("limit"));
@@ -317,12 +307,11 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     expect(limits.at(-1)).toBe(1_000);
     await page.getByText(`GET /jobs/${id}/executions?include=missed&offset=1000`).waitFor();
     expect(await more.count()).toBe(0);
-    await context.close();
   });
 
   test("the way back leads back, and the box shows what is searched for", async () => {
     for (let count = 0; count < 30; count += 1) await createJob({ name: `Crowd ${count}` });
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     const search = page.getByLabel("Search");
     await page.goto("/dashboard/jobs?page=99");
     await page.waitForURL("**/jobs?page=2");
@@ -336,7 +325,6 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.goBack();
     await expect.poll(() => search.inputValue()).toBe("Crowd 7");
     await page.getByText("1 job", { exact: true }).waitFor();
-    await context.close();
   });
 
   test.each([
@@ -349,7 +337,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
       path: "/send",
       body: { to: "ada@example.com", subject: "Hello", body: "Hello." },
     });
-    const { context, page } = await open(list.path);
+    const { page } = await open(list.path);
     const count = page.getByRole("status").and(page.getByText(/ (jobs?|emails?)$/));
     await count.evaluate((element) => Object.assign(globalThis, { before: element }));
     await page.getByLabel(list.filter).fill("nobody@example.com");
@@ -358,26 +346,24 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     expect(
       await count.evaluate((element) => Object.is(Reflect.get(globalThis, "before"), element)),
     ).toBe(true);
-    await context.close();
   });
 
   test("at twice the size all of a page can be chosen, and the focus is not lost", async () => {
     await createJob();
-    const { context, page } = await open("jobs", ZOOMED);
+    const { page } = await open("jobs", ZOOMED);
     const keys = keyboard(page);
     const all = page.getByLabel("Select all on this page");
     await keys.use(all, "Space");
     await page.getByText(/^[1-9]\d* selected$/).waitFor();
     await keys.use(button(page, "Clear"));
     await expect.poll(() => keys.has(all)).toBe(true);
-    await context.close();
   });
 
   test.each([16, 24])(
     "no text is cut on a window of 320 px with letters of %i px",
     async (size) => {
       const id = await createJob({ timezone: "America/Argentina/Buenos_Aires" });
-      const { context, page } = await open("", { width: 320, height: 640 });
+      const { page } = await open("", { width: 320, height: 640 });
       for (const path of ["", "jobs", "jobs/_new", `jobs/${id}`, "smtp", "settings"]) {
         await page.goto(`/dashboard/${path}`);
         await page.locator("main .panel").first().waitFor();
@@ -385,7 +371,6 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
         await expect.poll(() => page.evaluate(CUT)).toEqual([]);
         expect(await page.evaluate(BESIDE_THE_MIDDLE)).toEqual([]);
       }
-      await context.close();
     },
   );
 
@@ -404,7 +389,7 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
       expect(made.stderr).toBe("");
     }
     const view = { width: 320, height: 640 };
-    const { context, page } = await openWindow(stage.browser, program.url, { view });
+    const { page } = await openTestWindow(stage.browser, program.url, { view });
     await signIn(page, long);
     const beside = (selector: string) =>
       page.evaluate(`(() => {
@@ -417,23 +402,21 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await button(page, /^Delete this account/).click();
     await dialog(page).getByRole("button", { name: "Close" }).waitFor();
     expect(await beside("[role=dialog]")).toBe(0);
-    await context.close();
   });
 
   test.each(["light", "dark"] as const)("%s: the edge of a field can be seen", async (scheme) => {
-    const { context, page } = await openWindow(stage.browser, program.url, { scheme });
+    const { page } = await openTestWindow(stage.browser, program.url, { scheme });
     await signIn(page, owner);
     for (const path of ["jobs", "jobs/_new"]) {
       await page.goto(`/dashboard/${path}`);
       await page.locator("main input").first().waitFor();
       expect(Number(await page.evaluate(FAINTEST_EDGE))).toBeGreaterThanOrEqual(3);
     }
-    await context.close();
   });
 
   test("in forced colours it can be seen what is chosen", async () => {
     await createJob();
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     await page.emulateMedia({ forcedColors: "active" });
     // Colours change within a few frames.
     const other = await groundOf(page, "nav a:not([aria-current])");
@@ -458,12 +441,11 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await place(page, "Webhook signing").click();
     const otherTab = await groundOf(page, "[role=tab][aria-selected=false]");
     await expect.poll(() => groundOf(page, "[role=tab][aria-selected=true]")).not.toBe(otherTab);
-    await context.close();
   });
 
   test("in forced colours it can be seen which option the keys have reached, and which page it is", async () => {
     await Promise.all(Array.from({ length: 30 }, () => createJob()));
-    const { context, page } = await open("jobs");
+    const { page } = await open("jobs");
     await page.emulateMedia({ forcedColors: "active" });
     const otherPage = await groundOf(page, "[aria-label='Page 2']");
     await expect.poll(() => groundOf(page, "[aria-label='Page 1']")).not.toBe(otherPage);
@@ -476,22 +458,20 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
         return page.evaluate(GROUNDS_OF_OPTIONS);
       })
       .toBe(2);
-    await context.close();
   });
 
   test("in forced colours it can be seen that something is being loaded", async () => {
-    const { context, page } = await open("");
+    const { page } = await open("");
     await page.emulateMedia({ forcedColors: "active" });
     await page.route("**/dashboard/api/signing-secret", () => undefined);
     await place(page, "Webhook signing").click();
     const edge = `getComputedStyle(document.querySelector(".mantine-Skeleton-root")).borderTopStyle`;
     await page.getByRole("status", { name: "Loading" }).waitFor();
     await expect.poll(() => page.evaluate(edge)).toBe("solid");
-    await context.close();
   });
 
   test("in forced colours what lies over a page has an edge", async () => {
-    const { context, page } = await open(`jobs/${await createJob()}`);
+    const { page } = await open(`jobs/${await createJob()}`);
     await page.emulateMedia({ forcedColors: "active" });
     const edge = (selector: string) =>
       page.evaluate(
@@ -506,11 +486,10 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByRole("menuitem", { name: /Delete/ }).click();
     await dialog(page).waitFor();
     expect(await edge(".mantine-Modal-content")).toBe("solid");
-    await context.close();
   });
 
   test("a form says what is wrong by its own words, and no longer than it is", async () => {
-    const { context, page } = await open("jobs/_new");
+    const { page } = await open("jobs/_new");
     const errors = page.locator(".mantine-InputWrapper-error");
     await button(page, "Create job").click();
     await page.getByRole("alert").getByText("URL: must").waitFor();
@@ -530,17 +509,15 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.locator("input[type=datetime-local]").fill("12026-11-21T12:00");
     await expect.poll(() => errors.allTextContents()).toEqual(["must be in a year of four digits"]);
     expect(await page.getByText("schedule_type").count()).toBe(0);
-    await context.close();
   });
 
   test("settings say what is wrong by the name of the field", async () => {
-    const { context, page } = await open("settings");
+    const { page } = await open("settings");
     await page.getByLabel("Days to keep").fill("91");
     await page.keyboard.press("Enter");
     await expect
       .poll(() => page.getByRole("alert").textContent())
       .toMatch(/^Days to keep executions and the email log: must be at most 90/);
-    await context.close();
   });
 
   test("a key without a label, as the admin command makes it, is told from others", async () => {
@@ -548,14 +525,13 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     const made = await run("cli", { args, env: { CARILLON_DATA_DIR: stage.data } }).finished;
     expect(made.stderr).toBe("");
     const prefix = `${made.stdout.slice(0, "svc_live_".length + 6)}…`;
-    const { context, page } = await open("api-keys");
+    const { page } = await open("api-keys");
     await button(page, `Delete the key ${prefix}`).click();
     await dialog(page).getByText(`${prefix} stops working`).waitFor();
-    await context.close();
   });
 
   test("an account is deleted by the name that is shown, also if it has two spaces in a row", async () => {
-    const { context, page } = await open("");
+    const { page } = await open("");
     await page.route("**/dashboard/api/session", async (route) => {
       const response = await route.fetch();
       const session = (await response.json()) as { account: object };
@@ -569,11 +545,10 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await dialog(page).getByLabel("Type the account's name:").fill(shown);
     await dialog(page).locator("input[type=password]").fill("not the password");
     expect(await button(page, "Delete for ever").isEnabled()).toBe(true);
-    await context.close();
   });
 
   test("what there is to choose from is not broken where there is room", async () => {
-    const { context, page } = await open("", { width: 360, height: 740 });
+    const { page } = await open("", { width: 360, height: 740 });
     const lines = await page.evaluate(`(() => {
       const range = document.createRange();
       return [...document.querySelectorAll("main .mantine-SegmentedControl-innerLabel")].map((label) => {
@@ -582,7 +557,6 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
       });
     })()`);
     expect(lines).toEqual([1, 1, 1]);
-    await context.close();
   });
 
   test("exact times are shown to whoever has no mouse, in all tabs, and stay", async () => {
@@ -608,12 +582,11 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
         "document.documentElement.scrollWidth - document.documentElement.clientWidth",
       ),
     ).toBe(0);
-    await context.close();
   });
 
   test("what could not be loaded can be asked for again", async () => {
     const id = await createJob();
-    const { context, page } = await open("");
+    const { page } = await open("");
     for (const path of [`jobs/${id}/edit`, `jobs/_new?from=${id}`, "signing-secret", "settings"]) {
       await page.route(/\/api\/(jobs\/|signing-secret|users)/, databaseAway);
       await page.goto(`/dashboard/${path}`);
@@ -624,11 +597,10 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
       await page.unrouteAll();
       await expect.poll(() => problem.count()).toBe(0);
     }
-    await context.close();
   });
 
   test("a server that does not answer is given up, and what may have been done all the same is said so", async () => {
-    const { context, page } = await open("");
+    const { page } = await open("");
     await page.clock.install();
     await page.route(/\/api\/(logs|api-keys|jobs\/check)/, () => undefined);
     /** Lets more time pass than anybody would wait. */
@@ -644,21 +616,19 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await expect.poll(() => told(inDoubt)).toBe(1);
     await page.goto("/dashboard/jobs/_new");
     await expect.poll(() => told("Carillon does not answer.")).toBe(1);
-    await context.close();
   });
 
   test("a check that cannot be made is not taken for a schedule that is wrong", async () => {
-    const { context, page } = await open("");
+    const { page } = await open("");
     await page.route("**/jobs/check", databaseAway);
     await page.goto("/dashboard/jobs/_new");
     await page.getByRole("alert").getByText("The database is away.").waitFor();
     expect(await page.getByText("as soon as the schedule is valid").count()).toBe(0);
-    await context.close();
   });
 
   test("time zones are found by the name that people use, and shown by the one that a job has", async () => {
     const id = await createJob({ timezone: "US/Eastern" });
-    const { context, page } = await open(`jobs/${id}/edit`);
+    const { page } = await open(`jobs/${id}/edit`);
     const zone = page
       .getByRole("combobox", { name: "Time zone" })
       .or(page.getByRole("textbox", { name: "Time zone" }));
@@ -667,24 +637,22 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByRole("option", { name: "Asia/Kolkata" }).click();
     await button(page, "Save").click();
     await page.getByText("in Asia/Kolkata").waitFor();
-    await context.close();
   });
 
   test("where the browser does not know its time zone, times are UTC's", async () => {
     const id = await createJob({ timezone: "Asia/Tokyo" });
     const timeZone = "Etc/Unknown";
-    const { context, page, complaints } = await openWindow(stage.browser, program.url, {
+    const { page, complaints } = await openTestWindow(stage.browser, program.url, {
       timeZone,
     });
     await signIn(page, owner);
     await page.goto(`/dashboard/jobs/${id}/edit`);
     await page.getByRole("columnheader", { name: "UTC (you)" }).waitFor();
     expect(complaints).toEqual([]);
-    await context.close();
   });
 
   test("what was said of SMTP settings is not said of others", async () => {
-    const { context, page } = await open("smtp");
+    const { page } = await open("smtp");
     const host = page.getByLabel("Host");
     const refused = page.locator(".mantine-InputWrapper-error");
     await host.fill("not a host");
@@ -700,11 +668,10 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await host.fill("127.0.0.1");
     await expect.poll(() => refused.count()).toBe(0);
     expect(await page.getByRole("alert").count()).toBe(0);
-    await context.close();
   });
 
   test("Enter beside the test of the SMTP settings sends the test, and saves nothing", async () => {
-    const { context, page } = await open("smtp");
+    const { page } = await open("smtp");
     const from = page.getByLabel("From address");
     const saved = await from.inputValue();
     await from.fill("unsaved@example.com");
@@ -712,7 +679,6 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByText("The server accepted the mail.").waitFor();
     await page.reload();
     expect(await from.inputValue()).toBe(saved);
-    await context.close();
   });
 });
 

@@ -45,9 +45,8 @@ describe.skipIf(chrome === undefined)("a small window", () => {
     { zoom: "400 %", view: FOUR_TIMES, path: "smtp" },
     { zoom: "100 % on a phone", view: PHONE, path: "jobs/_new" },
   ])("at a zoom of $zoom the focus is never hidden: /$path", async ({ view, path }) => {
-    const { context, page } = await stage.openPage(path, view);
+    const { page } = await stage.openPage(path, view);
     expect(await walk(page)).toEqual([]);
-    await context.close();
   });
 
   test.each([
@@ -57,12 +56,11 @@ describe.skipIf(chrome === undefined)("a small window", () => {
   ])(
     "at a zoom of $zoom the bar of the selected jobs does not hide the focus",
     async ({ view }) => {
-      const { context, page } = await stage.openPage("jobs", view);
+      const { page } = await stage.openPage("jobs", view);
       await page.getByLabel("Select all on this page").check();
       await page.getByText("8 selected").waitFor();
       await page.evaluate("document.activeElement.blur(); scrollTo(0, 0)");
       expect(await walk(page)).toEqual([]);
-      await context.close();
     },
   );
 
@@ -94,7 +92,7 @@ describe.skipIf(chrome === undefined)("a small window", () => {
 
   test("the address of a receiver that is down can be read to its end", async () => {
     const destination = `https://${"hooks.".repeat(12)}example.com:8443`;
-    const { context, page } = await stage.openPage("api-keys", FOUR_TIMES);
+    const { page } = await stage.openPage("api-keys", FOUR_TIMES);
     await page.route("**/dashboard/api/overview?*", async (route) => {
       const response = await route.fetch();
       const circuit = { destination, state: "open", since: new Date().toISOString() };
@@ -108,11 +106,10 @@ describe.skipIf(chrome === undefined)("a small window", () => {
       return scrollWidth - clientWidth;
     })()`);
     expect(beside).toBe(0);
-    await context.close();
   });
 
   test("the title of a dialog does not hide the focus", async () => {
-    const { context, page } = await stage.openPage("accounts", FOUR_TIMES);
+    const { page } = await stage.openPage("accounts", FOUR_TIMES);
     await button(page, "Create account").click();
     const name = dialog(page).getByLabel("Name");
     await name.fill("half");
@@ -120,11 +117,10 @@ describe.skipIf(chrome === undefined)("a small window", () => {
     await keys.tabTo(dialog(page).getByRole("button", { name: "Create" }));
     await keys.tabTo(name, "Shift+Tab");
     expect(keys.problems).toEqual([]);
-    await context.close();
   });
 
   test("all places of the navigation can be reached, and it closes behind whoever leaves it", async () => {
-    const { context, page } = await stage.openPage("", FOUR_TIMES);
+    const { page } = await stage.openPage("", FOUR_TIMES);
     // Closed, it is not there for a screen reader or the keyboard.
     expect(await page.getByRole("navigation", { name: "Main" }).count()).toBe(0);
     await button(page, "Open the navigation").click();
@@ -136,6 +132,5 @@ describe.skipIf(chrome === undefined)("a small window", () => {
     await page.keyboard.press("Tab");
     await button(page, "Open the navigation").waitFor();
     expect(keys.problems).toEqual([]);
-    await context.close();
   });
 });

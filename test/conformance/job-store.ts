@@ -280,7 +280,7 @@ export function jobStoreConformance(name: string, makeStore: () => Promise<Store
         const second = await store.list({
           account,
           limit: 1000,
-          ...(first.continue === undefined ? {} : { continue: first.continue }),
+          continue: first.continue,
         });
         // Kubernetes pages through one consistent snapshot: there the watch reports the deletion.
         const told =

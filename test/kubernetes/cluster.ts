@@ -43,7 +43,7 @@ export function connect(
     ...realTime,
     metrics,
     userAgent: "carillon-test",
-    ...(options.connections !== undefined && { connections: options.connections }),
+    connections: options.connections,
   });
   return Object.assign(client, { metrics });
 }

@@ -86,7 +86,7 @@ function startController(
     log: createLogger({ level: "silent" }),
     prepareAheadMs,
     ...options,
-    ...(reporter ? { reporter } : {}),
+    reporter,
   }).run(abort.signal);
   return async () => {
     abort.abort();

@@ -66,7 +66,7 @@ function limited(idleLimits?: IdleLimits): ReceiverConnections {
       return socket;
     },
     monotonic: () => time,
-    ...(idleLimits && { idleLimits }),
+    idleLimits,
   });
 }
 

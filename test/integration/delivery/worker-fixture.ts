@@ -102,7 +102,7 @@ export async function workerFixture(
         timers,
         metrics,
         onTransition: ({ state }) => transitions.push(state),
-        ...(options.resetMs === undefined ? {} : { resetMs: options.resetMs }),
+        resetMs: options.resetMs,
       });
       const worker = createDeliveryWorker({
         queue: options.queue ?? runs.anotherQueue(),
@@ -119,8 +119,8 @@ export async function workerFixture(
         metrics,
         log: options.log ?? log,
         workerId: options.id ?? `worker-${workers}`,
-        ...(options.timing ? { timing: options.timing } : {}),
-        ...(options.limits ? { limits: options.limits } : {}),
+        timing: options.timing,
+        limits: options.limits,
       });
       const done = worker.run(stopping.signal);
       const handle = {

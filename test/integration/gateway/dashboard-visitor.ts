@@ -15,7 +15,7 @@ export function visitor(harness: Harness) {
       method,
       path: `/dashboard/api${path}`,
       key: null,
-      ...(json === undefined ? {} : { json }),
+      json,
       headers: {
         ...(method === "GET" ? {} : { Origin: origin }),
         ...(cookie === undefined ? {} : { Cookie: cookie }),

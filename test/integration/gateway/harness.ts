@@ -164,7 +164,7 @@ export async function startHarness(overrides: Overrides = {}) {
     version: "0.0.0-test",
     databaseConnections: 10,
     limits: overrides.limits ?? { perSecond: 1_000, burst: 2_000 },
-    ...(overrides.bodyBytes ? { bodyBytes: overrides.bodyBytes } : {}),
+    bodyBytes: overrides.bodyBytes,
     trustedProxies: overrides.trustedProxies ?? parseTrustedProxies([]),
   });
   const server = gateway.server();

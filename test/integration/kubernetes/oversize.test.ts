@@ -186,7 +186,7 @@ describe.runIf(kubeconfig !== "")("a job whose payload is larger than it may be"
     let read: Job[] = [];
     let next: string | undefined;
     do {
-      const page = await store.list({ limit: JOBS_PER_PAGE, ...(next && { continue: next }) });
+      const page = await store.list({ limit: JOBS_PER_PAGE, continue: next });
       read = read.concat(page.jobs);
       pages.push(page.jobs.length);
       next = page.continue;

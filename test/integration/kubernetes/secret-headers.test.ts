@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { SecretHeader } from "../../../src/domain/job.ts";
-import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { specFromResource } from "../../../src/kubernetes/scheduled-job.ts";
 import type { ApiCall } from "../../../src/kubernetes/client.ts";
 import { namespaceUid } from "../../../src/kubernetes/namespace-uid.ts";
 import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
@@ -10,6 +8,7 @@ import { connect, createNamespace } from "../../kubernetes/cluster.ts";
 import { realTime } from "../../kubernetes/real-time.ts";
 import { createTokenSigner } from "../../kubernetes/token-webhook.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { claimedRun } from "../delivery/claimed-run.ts";
 
 const kubeconfig = inject("kubeconfig");
 const RELEASED = { "carillon.dev/webhook-headers": "true" };
@@ -66,27 +65,8 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
     await client?.close();
   });
 
-  function run(from: SecretHeader | SecretHeader[], of = account): ClaimedRun {
-    const spec = specFromResource({ webhook: { url: "https://example.com/" } }, "x");
-    const target = { ...spec.target, headersFrom: [from].flat() } as ClaimedRun["spec"]["target"];
-    return {
-      id: "run",
-      claimToken: "token",
-      account: of,
-      jobUid: "uid",
-      jobId: "x",
-      generation: 1,
-      trigger: "schedule",
-      scheduledAt: 0,
-      notBefore: 0,
-      createdAt: 0,
-      attempt: 1,
-      retryAt: null,
-      started: true,
-      destination: `${of} https://example.com`,
-      spec: { ...spec, target },
-    };
-  }
+  const run = (from: SecretHeader | SecretHeader[], of = account) =>
+    claimedRun({ headersFrom: [from].flat() }, { account: of });
 
   test("a released Secret's value, without the line break at its end", async () => {
     const from = { header: "Authorization", secretName: "token", secretKey: "value" };

@@ -34,7 +34,7 @@ test.each(table)("$host in $domain: asks for $asked, own: $own", async (row) => 
       return { addresses: [SERVICE_ADDRESS] };
     },
     clusterNamespace: async () => "team-a",
-    ...(row.domain === undefined ? {} : { clusterDomain: row.domain }),
+    clusterDomain: row.domain,
     timeoutMs: 200,
   });
   const request = { account: "a", protocol: "webhook" as const, host: row.host, port: 80 };

@@ -57,7 +57,7 @@ async function claim(
     until: Date.now() + 60_000,
     leaseMs: 30_000,
     token,
-    ...(start ? { start } : {}),
+    start,
   });
 }
 

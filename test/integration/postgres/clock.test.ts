@@ -73,7 +73,7 @@ async function stepped(doubtForMs?: number) {
     ownClock: () => Date.now() - jump,
     onDoubt: (aheadMs) => doubts.push(aheadMs),
     intervalMs: 5,
-    ...(doubtForMs === undefined ? {} : { doubtForMs }),
+    doubtForMs,
   });
   await clock.start();
   jump = 8 * HOUR;

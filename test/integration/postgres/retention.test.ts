@@ -34,7 +34,7 @@ const retention = (pool: Pool, retentionDays: number, batchSize?: number) =>
     pool,
     clock: { known: true, now: () => Date.now() },
     retentionDays,
-    ...(batchSize === undefined ? {} : { batchSize }),
+    batchSize,
   }).run(new AbortController().signal);
 const run = (retentionDays: number, batchSize?: number) =>
   retention(fixture.pool, retentionDays, batchSize);

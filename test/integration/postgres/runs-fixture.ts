@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Cursor } from "../../../src/domain/cursor.ts";
 import { decide } from "../../../src/domain/decide.ts";
-import type { Job, JobSpec } from "../../../src/domain/job.ts";
+import type { Job } from "../../../src/domain/job.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { RunHistory } from "../../../src/domain/ports/run-history.ts";
@@ -134,9 +134,7 @@ export function job(change: Partial<Job> = {}): Job {
   };
 }
 
-export function spec(change: Partial<JobSpec> = {}): JobSpec {
-  return cronSpec(change);
-}
+export const spec = cronSpec;
 
 export function scheduled(at: number): NewRun {
   return { trigger: "schedule", key: isoUtc(at), scheduledAt: at };

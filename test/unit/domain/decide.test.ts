@@ -1372,7 +1372,7 @@ const CASES: Case[] = [
 ];
 
 test.each(CASES)("$name", (c) => {
-  const job = aJob({ ...c.job, ...(c.spec === undefined ? {} : { spec: c.spec }) });
+  const job = aJob({ ...c.job, spec: c.spec });
   const cursor =
     c.cursor === null
       ? undefined

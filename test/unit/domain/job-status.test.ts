@@ -219,7 +219,7 @@ const CASES: Case[] = [
 ];
 
 test.each(CASES)("$name", (c) => {
-  const job = aJob({ ...c.job, ...(c.spec === undefined ? {} : { spec: c.spec }) });
+  const job = aJob({ ...c.job, spec: c.spec });
   const timing = timingOf(job.spec);
   const hash = c.before === undefined ? timing.hash : timingOf(aSpec(c.before)).hash;
   const cursor = c.cursor === null ? undefined : aCursor(job, { scheduleHash: hash, ...c.cursor });

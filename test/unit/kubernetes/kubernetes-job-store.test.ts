@@ -41,7 +41,7 @@ function storeOn(
     timers: time,
     random: () => 0,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
-    ...(namespaces && { namespaces }),
+    namespaces,
   });
 }
 const refuse = (code: number, causes: { reason: string }[] = []): never => {

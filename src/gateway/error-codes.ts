@@ -114,7 +114,7 @@ export const ERROR_CODES = {
     meaning:
       "Dashboard: too many sign-ins from this client failed or were begun at the OpenID provider, or too many passwords are being checked at once; see `Retry-After`.",
   },
-  headers_too_large: { status: 431, meaning: "The request's headers are too large." },
+  headers_too_large: { status: 431, meaning: "The target and headers exceed 16 KiB." },
   smtp_failed: {
     status: 500,
     meaning: "The SMTP server could not be reached or refused the mail; `error` says why.",

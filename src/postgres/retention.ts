@@ -43,7 +43,7 @@ type Sweep = Batches & { pool: Pool; signal: AbortSignal };
 const SPECS_AT_A_TIME = 250;
 
 function ofSpecs<S extends Sweep>(sweep: S): S {
-  return { size: SPECS_AT_A_TIME, ...sweep };
+  return { ...sweep, size: sweep.size ?? SPECS_AT_A_TIME };
 }
 
 /** Tables with an index on account, job and time. */

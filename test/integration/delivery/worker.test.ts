@@ -447,7 +447,8 @@ describe("fairness", () => {
     await hanging.count(159);
     await create(...Array.from({ length: 600 }, () => ({ of: webhookJob(good.url) })));
     await good.count(600);
-    expect(claims).toBeLessThan(60);
+    // Claims as small would be 600. How large others are depends on how soon calls end: some 60 on a busy machine.
+    expect(claims).toBeLessThan(200);
   });
 
   test("while one account's large payloads hang, the others' runs follow each other", async () => {

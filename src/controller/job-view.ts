@@ -115,10 +115,12 @@ export class JobView {
       const { job, revision, timing } = entry;
       cursor.jobUid = job.uid;
       if (cursor.account === job.account) cursor.account = job.account;
-      if (cursor.revision === revision) cursor.revision = revision;
+      if (cursor.revision === revision) {
+        cursor.revision = revision;
+        this.#specs.delete(job.uid);
+      }
       if (cursor.scheduleHash === timing.hash) cursor.scheduleHash = timing.hash;
       if (cursor.lastRunNow === job.runNow) cursor.lastRunNow = job.runNow;
-      if (cursor.revision === revision) this.#specs.delete(job.uid);
     }
     this.cursors.set(cursor.jobUid, cursor);
   }

@@ -117,11 +117,12 @@ export function createReconciler(deps: {
 
   /** Without the plans that cannot be stored for want of a spec: those jobs come back when they are listed. */
   function withSpecs(plans: readonly Plan[]): readonly Plan[] {
-    const lacking = plans.filter(lacksSpec);
-    if (lacking.length === 0) return plans;
+    const { lacking = [], storing = [] } = Object.groupBy(plans, (each) =>
+      lacksSpec(each) ? "lacking" : "storing",
+    );
     for (const { job } of lacking) view.lacksSpec(job.uid);
-    deps.onLackingSpecs(lacking.length);
-    return plans.filter((each) => !lacksSpec(each));
+    if (lacking.length > 0) deps.onLackingSpecs(lacking.length);
+    return storing;
   }
 
   function accept({ entry, cursor, decision }: Plan, now: Instant): void {

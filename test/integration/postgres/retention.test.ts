@@ -606,17 +606,7 @@ test.each(EXPIRED)("$table: expired rows go in batches, never in one statement",
   );
   await pool.query(`insert into ${table} ${insert} from generate_series(1, 5) as n`);
   await pool.query(`insert into ${table} ${fresh} from generate_series(6, 8) as n`);
-  await pool.query(
-    `create function at_most_two() returns trigger language plpgsql as $$
-     begin
-       if (select count(*) from gone) > 2 then raise 'too many in one statement'; end if;
-       return null;
-     end $$`,
-  );
-  await pool.query(
-    `create trigger at_most_two after delete on ${table} referencing old table as gone
-       for each statement execute function at_most_two()`,
-  );
+  await refuseToDeleteMore(table, 2);
   const rows = async () =>
     (await pool.query<{ n: number }>(`select count(*) as n from ${table}`)).rows[0]?.n ?? 0;
   const before = await rows();
@@ -662,18 +652,23 @@ test.each([
 ])("$what go a few hundred at a time: a spec may have 256 KiB", async ({ table, insert }) => {
   const { pool } = fixture;
   await pool.query(insert);
-  await pool.query(
-    `create function few() returns trigger language plpgsql as $$
-     begin
-       if (select count(*) from gone) > 300 then raise 'too many in one statement'; end if;
-       return null;
-     end $$`,
-  );
-  await pool.query(
-    `create trigger few after delete on ${table} referencing old table as gone
-       for each statement execute function few()`,
-  );
+  await refuseToDeleteMore(table, 300);
   await run(90);
   const { rows } = await pool.query(`select count(*) as left from ${table}`);
   expect(rows).toEqual([{ left: 0 }]);
 });
+
+/** From now on a statement that deletes more rows of the table than `most` fails. */
+async function refuseToDeleteMore(table: string, most: number): Promise<void> {
+  await fixture.pool.query(
+    `create function refuse_more() returns trigger language plpgsql as $$
+     begin
+       if (select count(*) from gone) > ${most} then raise 'too many in one statement'; end if;
+       return null;
+     end $$`,
+  );
+  await fixture.pool.query(
+    `create trigger refuse_more after delete on ${table} referencing old table as gone
+       for each statement execute function refuse_more()`,
+  );
+}

@@ -714,8 +714,7 @@ describe("reap", () => {
       },
     });
     for (const of of [job({ spec: large }), job({ spec: mail })]) {
-      const run = await claimed(fixture, of);
-      await fixture.queue.start([run]);
+      const run = await startedRun(fixture, of);
       await expireLease(run.id);
     }
     const { pool, most } = measured(fixture.pool);
@@ -726,8 +725,7 @@ describe("reap", () => {
   test("one whose spec only a newer release can read does not hold up the others", async () => {
     const [newer, known] = [job(), job()];
     for (const of of [newer, known]) {
-      const run = await claimed(fixture, of);
-      await fixture.queue.start([run]);
+      const run = await startedRun(fixture, of);
       await expireLease(run.id);
     }
     await fixture.pool.query(
@@ -741,8 +739,7 @@ describe("reap", () => {
   test("is tried again by retries that can be read, whatever else cannot", async () => {
     const retry = { maxRetries: 1, minBackoffSeconds: 10, maxBackoffSeconds: 10 };
     const of = job({ spec: spec({ retry }) });
-    const run = await claimed(fixture, of);
-    await fixture.queue.start([run]);
+    const run = await startedRun(fixture, of);
     await expireLease(run.id);
     await fixture.pool.query(
       `update job_revisions set spec = jsonb_set(spec::jsonb, '{target}', '{"kind": "sms"}')::json

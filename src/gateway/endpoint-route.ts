@@ -73,17 +73,17 @@ export function routeEndpoint<Request extends ApiRequest>(
     const bytes = checkBody ? await bodies.mostBytes(ctx) : 0;
     const answer = await room.within({ account: admitted.account, bytes }, answering);
     const content = Buffer.isBuffer(answer.body) ? answer.body : answerText(answer);
-    if (typeof content === "string") holdUntilRead(ctx, admitted.account, content);
+    if (!answer.shared) holdUntilRead(ctx, admitted.account, Buffer.byteLength(content));
     ctx.status = answer.status;
     ctx.set({ ...answer.headers });
     ctx.type = "application/json";
     ctx.body = content;
   });
 
-  function holdUntilRead(ctx: RouterContext, account: string, text: string): void {
+  function holdUntilRead(ctx: RouterContext, account: string, bytes: number): void {
     // The client has gone away.
     if (ctx.res.closed) return;
-    const leave = answers.take({ account, bytes: Buffer.byteLength(text) });
+    const leave = answers.take({ account, bytes });
     if (leave) ctx.res.once("close", leave);
     else if (endpoint.method === "GET")
       throw tooMuchAtOnce(

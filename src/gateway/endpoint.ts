@@ -21,8 +21,10 @@ export interface ApiRequest<Body = unknown, Query = unknown> {
 
 export interface ApiAnswer {
   status: number;
-  /** A value for JSON.stringify, or JSON text that is written as it is; as bytes if many answers share it. */
+  /** A value for JSON.stringify, or JSON text that is written as it is. */
   body: object | JsonText | Buffer;
+  /** Many answers have these very bytes, so that none of them takes memory of its own. */
+  shared?: true;
   /** An array: the header is sent once for each member. */
   headers?: Readonly<Record<string, string | string[]>>;
 }
@@ -39,8 +41,21 @@ export type Handler<Body = never, Query = never> = (
   request: ApiRequest<Body, Query>,
 ) => Promise<ApiAnswer>;
 
-export function answerText(answer: ApiAnswer): string {
-  return answer.body instanceof JsonText ? answer.body.text : JSON.stringify(answer.body);
+export function answerText({ body }: ApiAnswer): string {
+  if (Buffer.isBuffer(body)) return body.toString();
+  return body instanceof JsonText ? body.text : JSON.stringify(body);
+}
+
+/** Elements of a JSON array, for `jsonArray`; undefined if there are none. */
+export function jsonElements(values: readonly object[]): Buffer | undefined {
+  return values.length > 0 ? Buffer.from(JSON.stringify(values).slice(1, -1)) : undefined;
+}
+
+/** The JSON array of all these elements. */
+export function jsonArray(parts: readonly Buffer[]): Buffer {
+  const comma = Buffer.from(",");
+  const separated = parts.flatMap((part, index) => (index === 0 ? [part] : [comma, part]));
+  return Buffer.concat([Buffer.from("["), ...separated, Buffer.from("]")]);
 }
 
 /** JSON.stringify of an object in which some members are already JSON text. */

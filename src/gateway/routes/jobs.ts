@@ -24,7 +24,7 @@ import {
 import type { RestJobCreate, RestJobPatch } from "../../domain/schema/rest-job.ts";
 import { timingOf } from "../../domain/timing.ts";
 import { acceptedSpec } from "../accepted-spec.ts";
-import type { ApiAnswer, ApiRequest } from "../endpoint.ts";
+import { jsonArray, jsonElements, type ApiAnswer, type ApiRequest } from "../endpoint.ts";
 import { ApiError, invalid, jobOwned } from "../errors.ts";
 import { existingJob } from "../existing-job.ts";
 import { idempotently } from "../idempotency.ts";
@@ -154,10 +154,13 @@ export function jobRoutes(options: JobRouteOptions) {
     },
   };
 
-  /** Stops when the client has gone away: others would wait for a list that nobody reads. */
-  async function readList(request: ApiRequest<undefined, JobsQuery>): Promise<object[]> {
+  /**
+   * Stops when the client has gone away: others would wait for a list that nobody reads. A page becomes bytes as soon as
+   * it is read: 200,000 jobs as objects take three times the memory, and half a second in which nobody is answered.
+   */
+  async function readList(request: ApiRequest<undefined, JobsQuery>): Promise<Buffer> {
     const { account, query, gone } = request;
-    const found: object[] = [];
+    const found: Buffer[] = [];
     let next: string | undefined;
     do {
       const from = next === undefined ? {} : { continue: next };
@@ -165,14 +168,13 @@ export function jobRoutes(options: JobRouteOptions) {
         if (gone()) return undefined;
         const page = await jobs.list({ account, limit: PAGE, ...from });
         const cursors = await history.cursors(page.jobs.map((job) => job.uid));
-        for (const job of page.jobs) {
-          const summary = jobSummary({ job, cursor: cursors.get(job.uid) });
-          if (matches(summary, query)) found.push(summary);
-        }
+        const summaries = page.jobs.map((job) => jobSummary({ job, cursor: cursors.get(job.uid) }));
+        const elements = jsonElements(summaries.filter((summary) => matches(summary, query)));
+        if (elements) found.push(elements);
         return page.continue;
       });
     } while (next !== undefined);
-    return found;
+    return jsonArray(found);
   }
 
   function existing({ account, params }: Pick<ApiRequest, "account" | "params">): Promise<Job> {

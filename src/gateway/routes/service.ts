@@ -16,7 +16,7 @@ export function serviceRoutes(options: { ready: Readiness; openApi: object }) {
     },
 
     async openApi(): Promise<ApiAnswer> {
-      return { status: 200, body: openApi };
+      return { status: 200, body: openApi, shared: true };
     },
   };
 }

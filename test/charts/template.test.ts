@@ -446,6 +446,17 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     expect(new globalThis.URL(url).hostname).toBe(service.metadata.name);
   });
 
+  test("a probe of the database that fails takes its name from nobody, and may take longer than a second", async () => {
+    const objects = await render({ postgresql: { enabled: true } });
+    const service = named(objects, "Service", "carillon-postgresql");
+    expect(service["spec"]).toMatchObject({ publishNotReadyAddresses: true });
+    const [container] = podOf(named(objects, "StatefulSet", "carillon-postgresql")).containers;
+    expect(container).toMatchObject({
+      startupProbe: { timeoutSeconds: 5 },
+      readinessProbe: { timeoutSeconds: 5 },
+    });
+  });
+
   test("the notes quote an account's name: it may have spaces", async () => {
     const values = toSet({ ...WITH_URL, bootstrap: { account: "Team A" } });
     const said = await helm(["install", "carillon", CHART, "--dry-run=client", ...values]);

@@ -146,7 +146,7 @@ export function createHttpServer(options: {
     // the client's next request may be in the air already.
     if (!server.listening) res.shouldKeepAlive = false;
     res.once("close", () => {
-      if (!server.listening) setTimeout(closeIdle, LINGER_MS).unref();
+      if (!server.listening) setTimeout(() => onceRead(closeIdle), LINGER_MS).unref();
     });
     if (before) workAfter(before, req, res, work);
     else work();
@@ -154,9 +154,11 @@ export function createHttpServer(options: {
 
   async function end(timers: Timers): Promise<void> {
     const quiet = timers.after(LINGER_MS, () => {
-      closeIdle();
-      // For Node a connection is not idle before its first request. Browsers open some ahead and never use them.
-      for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+      onceRead(() => {
+        closeIdle();
+        // For Node a connection is not idle before its first request. Browsers open some ahead and never use them.
+        for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+      });
     });
     const patience = timers.after(DRAIN_MS, () => server.closeAllConnections());
     try {
@@ -295,6 +297,14 @@ function parseError(code: string | undefined): ApiError {
   if (code === REQUEST_TIMEOUT)
     return new ApiError("request_timeout", "the request did not arrive in time");
   return new ApiError("malformed_request", "the request is not valid HTTP");
+}
+
+/**
+ * After what has arrived is read, which takes two turns of the event loop at most. In a process that was held up,
+ * timers run before that: they would find a connection idle, and close it under a request.
+ */
+function onceRead(then: () => void): void {
+  setImmediate(() => setImmediate(then));
 }
 
 function answerWithError(res: ServerResponse, error: ApiError): void {

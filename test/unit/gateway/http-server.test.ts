@@ -100,6 +100,30 @@ test("does not close an idle connection under a request", { timeout: 10_000 }, a
 });
 
 test.each([
+  {
+    what: "on a connection that was idle",
+    before: "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    answered: /ok$/,
+  },
+  { what: "on one that was never used", before: "", answered: /^$/ },
+])("answers a request that has arrived $what, but was not read in time", async (given) => {
+  const { server, socket, endServer, received } = await stubborn({
+    handle: (_request, response) => response.end("ok"),
+  });
+  await once(server, "connection");
+  socket.write(given.before);
+  await expect.poll(received).toMatch(given.answered);
+  const time = byHand();
+  const ended = endServer(time.timers);
+  // As in a process that gets no processor: its timers are late, and run before it reads.
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  time.pass(500);
+  await ended;
+  await expect.poll(received).toMatch(/Connection: close\r\n[^]*ok$/);
+  socket.destroy();
+});
+
+test.each([
   { what: "has been idle since its answer", requests: 1 },
   { what: "has never been used, as browsers open some ahead", requests: 0 },
 ])("ends although a connection $what", { timeout: 10_000 }, async ({ requests }) => {

@@ -58,6 +58,14 @@ test("starts, answers with its own password only, and stops", async () => {
   expect((await readdir(dataDir)).toSorted()).toEqual(kept);
 });
 
+test("its log does not grow with each checkpoint", async () => {
+  const server = await startEmbeddedPostgres({ dataDir, settings });
+  onTestFinished(() => server.stop());
+  await admin(server.url, "create table if not exists written ()");
+  await admin(server.url, "checkpoint");
+  expect(await readFile(join(dataDir, "postgres.log"), "utf8")).not.toContain("checkpoint");
+});
+
 test("a server that outlived its owner is adopted", async () => {
   const script = `
     import { startEmbeddedPostgres } from ${JSON.stringify(new URL("../../../src/standalone/embedded-postgres.ts", import.meta.url).href)};

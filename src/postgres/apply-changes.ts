@@ -45,8 +45,13 @@ export async function applyChanges(
         created < requested.length || attempted.size > 0
           ? await settleAlreadyRun(client, winners, attempted)
           : [];
-      // The cursors of these jobs have a newer version than the caller thinks.
-      await notifyJobs(client, CURSORS_CHANNEL, [...dropped.settled, ...kept, ...settled]);
+      // The cursors of these jobs have a newer version than the caller thinks, or the caller is not the leader.
+      await notifyJobs(client, CURSORS_CHANNEL, [
+        ...dropped.settled,
+        ...kept,
+        ...settled,
+        ...winners.flatMap(liftedBy),
+      ]);
       await insertMissed(client, notAttempted);
       const starts = created > 0 ? requested.map(({ scheduledAt }) => scheduledAt) : [];
       await notifyRuns(client, [...starts, ...dropped.moved]);
@@ -56,6 +61,15 @@ export async function applyChanges(
       return { conflicts: reconcileAgain.map(({ job }) => job.uid), created };
     }),
   );
+}
+
+/**
+ * The job, if the change lifts its halt, as a gateway does. Told in the transaction: where the answer to that is lost,
+ * the next request finds no halt, and nobody else would tell the leader.
+ */
+function liftedBy({ job, from, to }: LedgerChange): string[] {
+  const halted = (from?.haltedGeneration ?? null) !== null;
+  return halted && to.haltedGeneration === null ? [job.uid] : [];
 }
 
 /** The compare-and-set that makes runs unique. Returns the uids whose cursor was as it had been read. */

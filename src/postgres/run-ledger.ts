@@ -95,7 +95,7 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
       return rows[0]?.found === true;
     },
 
-    liftHalt: (job) => liftHalt({ pool, ledger, job }),
+    liftHalt: (job) => liftHalt({ ledger, job }),
   };
   return ledger;
 }

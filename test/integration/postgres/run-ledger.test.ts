@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
@@ -7,7 +7,9 @@ import { ContentRefused } from "../../../src/domain/ports/content-refused.ts";
 import { VersionConflict } from "../../../src/domain/ports/job-store.ts";
 import { closeRuns } from "../../../src/postgres/close-runs.ts";
 import { DROPPED_AT_ONCE, MOVED_AT_ONCE } from "../../../src/postgres/drop-runs.ts";
+import { createLedgerNews, notifyJobs } from "../../../src/postgres/job-notifications.ts";
 import { liftHalt } from "../../../src/postgres/lift-halt.ts";
+import { createNotifications, CURSORS_CHANNEL } from "../../../src/postgres/notifications.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
@@ -803,7 +805,6 @@ async function lift(of: Job, others: number): Promise<void> {
   await ledger.apply([change(of, { to: { haltedGeneration: 1, startable: false } })]);
   let left = others;
   await liftHalt({
-    pool,
     job: of,
     ledger: {
       cursors: (uids) => ledger.cursors(uids),
@@ -831,4 +832,34 @@ describe("a halt that is lifted while others write the cursor", () => {
     await expect(lift(of, 5)).rejects.toThrow(VersionConflict);
     expect((await cursorOf(fixture.ledger, of)).haltedGeneration).toBe(1);
   });
+});
+
+test("the leader hears of a halt that is lifted also where the answer to that is lost", async () => {
+  const { pool, ledger, url } = fixture;
+  const heard: string[] = [];
+  const notifications = createNotifications({ url, applicationName: "leader" });
+  await new Promise<void>((listening) => {
+    createLedgerNews({ notifications }).onCursors((uids) => {
+      if (uids === undefined) listening();
+      else heard.push(...uids);
+    });
+  });
+  const of = job();
+  await ledger.apply([change(of, { to: { haltedGeneration: 1, startable: false } })]);
+  const lost = new Error("Connection terminated");
+  const losing: Pick<typeof ledger, "apply" | "cursors"> = {
+    cursors: (uids) => ledger.cursors(uids),
+    apply: async (changes) => {
+      await ledger.apply(changes);
+      throw lost;
+    },
+  };
+  await expect(liftHalt({ ledger: losing, job: of })).rejects.toThrow(lost);
+  // Whoever asked for it asks again, and there is no halt any more.
+  await ledger.liftHalt(of);
+  const marker = randomUUID();
+  await notifyJobs(pool, CURSORS_CHANNEL, [marker]);
+  await until("what came before it has come", () => heard.includes(marker));
+  expect(heard).toEqual([of.uid, marker]);
+  await notifications.close();
 });

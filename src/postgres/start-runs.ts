@@ -5,7 +5,6 @@ import { storedSpec } from "../domain/stored-spec.ts";
 import { byKey } from "./by-key.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { awaits, droppedAs } from "./drop-runs.ts";
-import { notifyJobs } from "./job-notifications.ts";
 import { specWithoutBulk } from "./job-row.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import type { Queryable } from "./pool.ts";
@@ -92,8 +91,10 @@ async function dropUnwanted(
          from dropped where attempts = 0 and not settles group by account, job_id, job_uid, reason
        returning count, reason
      )
-     -- Not told of a deleted account: a leader that has not heard of the deletion would create the run again and again.
-     select job_uid, 0 as late, null::uuid as id, null::int as generation, null::jsonb as spec
+     -- The leader is told here: if this worker died first, nobody would decide the job again for long. Not told of a
+     -- deleted account: a leader that has not heard of the deletion would create the run again and again.
+     select pg_notify($5, job_uid::text)::text as told, 0 as late, null::uuid as id, null::int as generation,
+            null::jsonb as spec
        from settled where reason <> 'account_deleted'
      union all
      select null, count::int, null, null, null from recorded where reason = 'deadline'
@@ -102,21 +103,15 @@ async function dropUnwanted(
        from unwanted u join job_revisions v
          on ${byKey("v.job_uid", "u.job_uid")} and v.generation = u.generation
       where u.moves`,
-    values: claims(runs),
+    values: [...claims(runs), CURSORS_CHANNEL],
   });
   const late = rows.reduce((sum, row) => sum + row.late, 0);
   if (late > 0) onPastDeadline(late);
-  // If the connection breaks here, only a hint is lost: listeners read everything anew after a reconnect.
-  await notifyJobs(
-    database,
-    CURSORS_CHANNEL,
-    rows.flatMap((row) => row.job_uid ?? []),
-  ).catch(() => undefined);
   await moveOver(database, runs, rows);
 }
 
 /** With an id: a run that moves, and the current generation with its spec, of which each run has a copy. */
-type UnwantedRow = { job_uid: string | null; late: number } & (
+type UnwantedRow = { late: number } & (
   { id: string; generation: number; spec: unknown } | { id: null }
 );
 

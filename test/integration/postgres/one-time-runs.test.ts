@@ -18,6 +18,7 @@ import {
   type Notifications,
 } from "../../../src/postgres/notifications.ts";
 import { createPostgresClock } from "../../../src/postgres/clock.ts";
+import type { Pool } from "../../../src/postgres/pool.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
@@ -115,6 +116,27 @@ async function reconcileWhileItCloses(of: Job, run: ClaimedRun): Promise<void> {
   await other.commit();
   expect(await applied).toEqual({ conflicts: [], created: 0 });
   expect(await closed).toEqual(new Set([run.id]));
+}
+
+/** Resolves when the leader has heard all that was told so far. */
+async function everythingIsTold(): Promise<void> {
+  const marker = randomUUID();
+  await notifyJobs(fixture.pool, CURSORS_CHANNEL, [marker]);
+  await until("what came before it has come", () => told.has(marker));
+}
+
+/** The pool of a process that dies when this statement has been carried out. */
+function dyingAfter(name: string, pool: Pool): Pool {
+  let dead = false;
+  const query = pool.query.bind(pool) as (given: { name?: string }) => Promise<unknown>;
+  return Object.assign(Object.create(pool) as Pool, {
+    query: async (given: { name?: string }) => {
+      if (dead) throw new Error("the process is dead");
+      const result = await query(given);
+      dead = given.name === name;
+      return result;
+    },
+  });
 }
 
 async function refused(run: ClaimedRun): Promise<void> {
@@ -539,6 +561,20 @@ describe("refused at its start", () => {
     await delivers(of, at);
   });
 
+  test("paused, by a worker that dies right after that: the leader hears of it all the same", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await claimOne(fixture.queue, of);
+    await halt(of);
+    await until("the halt is told", () => told.has(of.uid));
+    told.clear();
+    const dying = dyingAfter("drop_unwanted_runs", fixture.pool);
+    await fixture.anotherQueue(dying).start([run]);
+    expect(await onceOf(of)).toBe("armed");
+    await everythingIsTold();
+    expect(told).toContain(of.uid);
+  });
+
   test("paused before its time: it runs at its time after all", async () => {
     const at = Date.now() + 10_000;
     const of = once(at);
@@ -831,9 +867,7 @@ describe("dropped by a change", () => {
     told.clear();
     await refused(await claimOne(fixture.queue, of));
     // The leader is not told: without news of the deletion it would only create the run again, to be refused again.
-    const marker = randomUUID();
-    await notifyJobs(pool, CURSORS_CHANNEL, [marker]);
-    await until("what came before it has come", () => told.has(marker));
+    await everythingIsTold();
     expect(told).not.toContain(of.uid);
     await reconcile({ ...of, account: null });
     const rebound = { ...of, account: next.id };

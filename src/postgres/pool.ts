@@ -9,7 +9,7 @@ import {
 import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { isConnectionRefused, isBrokenConnection, translateError } from "./connection-errors.ts";
 import { tolerateConnectionLimit } from "./connection-limit.ts";
-import { DEADLOCK, sqlState } from "./sql-state.ts";
+import { DEADLOCK, READ_ONLY, sqlState } from "./sql-state.ts";
 import { FailOnConnectClient } from "./fail-on-connect-client.ts";
 
 /** A pool of pg whose `query` throws DependencyUnavailable for connection-class errors. */
@@ -168,7 +168,7 @@ export function createPool(options: PoolOptions): Pool {
     max: options.max ?? 10,
     idleTimeoutMillis: 30_000,
     allowExitOnIdle: false,
-    ...(options.plans === "fixed" ? fixedPlans : {}),
+    ...preparing(options.plans === "fixed" ? FIXED_PLANS : []),
   });
   // Without a listener an idle connection that dies would end the process.
   pool.on("error", (error) => options.onError?.(error));
@@ -214,13 +214,23 @@ function failureOf(pool: Pool, error: unknown): unknown {
 const unavailable = new WeakMap<Pool, () => void>();
 
 /**
- * Set after connecting, before the connection is used. Not as start-up options, which PgBouncer would refuse.
+ * What is done with a connection before it is used. Settings are not start-up options, which PgBouncer would refuse. A
+ * standby is refused: who only reads would stay with one to which the name led for a moment, as while a failover moves
+ * it, to see what it has of the past and never hear that it takes no writes.
  */
-const fixedPlans = {
-  onConnect: async (client: ClientBase): Promise<void> => {
-    await client.query(FIXED_PLANS.map((setting) => `set ${setting}`).join("; "));
-  },
-};
+function preparing(settings: readonly string[]) {
+  return {
+    onConnect: async (client: ClientBase): Promise<void> => {
+      const { rows } = await client.query<{ standby: boolean }>(
+        "select pg_is_in_recovery() as standby",
+      );
+      if (rows[0]?.standby === true)
+        throw Object.assign(new Error("the server is a standby"), { code: READ_ONLY });
+      if (settings.length > 0)
+        await client.query(settings.map((setting) => `set ${setting}`).join("; "));
+    },
+  };
+}
 
 /** One client, outside any pool: for LISTEN and for locks that live as long as their session. */
 export function createClient(options: PoolOptions): Client {

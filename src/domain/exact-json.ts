@@ -77,7 +77,7 @@ function parseMarked(text: string, mark: string, keys: string[]): unknown {
       const place = places.get(token) ?? keys.push(JSON.parse(token) as string) - 1;
       places.set(token, place);
       marked = String(place);
-    } else if (!/^-?\d{16,}$/.test(token) || String(Number(token)) === token) continue;
+    } else if (!/^-?\d{16,}$/.test(token) || survivesRoundTrip(token)) continue;
     pieces.push(text.slice(end, index), `"${mark}${marked}"`);
     end = after;
     if (pieces.length < PIECES) continue;
@@ -108,6 +108,31 @@ function withOwnKeys(
   return Object.fromEntries(
     written.map((key) => [key.startsWith(mark) ? own(key) : key, container[key]]),
   );
+}
+
+/**
+ * Whether a JSON number keeps its mathematical value when it is read as a double and written again:
+ * 1.0 and 1e2 do, 9007199254740993 and 1e400 do not.
+ */
+export function survivesRoundTrip(written: string): boolean {
+  if (/^-?[0-9]{1,15}$/.test(written)) return true;
+  const value = Number(written);
+  if (!Number.isFinite(value)) return false;
+  return normalised(written) === normalised(String(value));
+}
+
+/** Sign, digits without outer zeros, and the power of ten of the last digit: one form per value. */
+function normalised(number: string): string {
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] =
+    /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
+  const all = (whole + fraction).replace(/^0+/, "");
+  // By hand: a regular expression would begin anew at each zero of a long run that is not at the end.
+  let end = all.length;
+  while (all[end - 1] === "0") end -= 1;
+  const digits = all.slice(0, end);
+  if (digits === "") return "0";
+  const power = Number(exponent) - fraction.length + (all.length - digits.length);
+  return `${sign}${digits}e${power}`;
 }
 
 /** Whether containers nest more than `levels` deep, counting the value itself as the first. */

@@ -1,3 +1,4 @@
+import { survivesRoundTrip } from "../domain/exact-json.ts";
 import { jsonProblem } from "./json-problem.ts";
 
 /**
@@ -290,29 +291,4 @@ class Scanner {
   private unexpected(): Problem {
     return new Problem(jsonProblem(this.text, this.at));
   }
-}
-
-/**
- * Whether a JSON number keeps its mathematical value when it is read as a double and written again:
- * 1.0 and 1e2 do, 9007199254740993 and 1e400 do not.
- */
-export function survivesRoundTrip(written: string): boolean {
-  if (/^-?[0-9]{1,15}$/.test(written)) return true;
-  const value = Number(written);
-  if (!Number.isFinite(value)) return false;
-  return normalised(written) === normalised(String(value));
-}
-
-/** Sign, digits without outer zeros, and the power of ten of the last digit: one form per value. */
-function normalised(number: string): string {
-  const [, sign = "", whole = "", fraction = "", exponent = "0"] =
-    /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
-  const all = (whole + fraction).replace(/^0+/, "");
-  // By hand: a regular expression would begin anew at each zero of a long run that is not at the end.
-  let end = all.length;
-  while (all[end - 1] === "0") end -= 1;
-  const digits = all.slice(0, end);
-  if (digits === "") return "0";
-  const power = Number(exponent) - fraction.length + (all.length - digits.length);
-  return `${sign}${digits}e${power}`;
 }

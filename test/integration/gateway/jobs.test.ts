@@ -278,7 +278,10 @@ describe("POST /jobs", () => {
 
   test("Idempotency-Key: a job that a first try left is found when its payload is equal JSON", async () => {
     const headers = { "Idempotency-Key": "job-3" };
-    const first = await post({ ...webhookCron, webhook_payload: { a: 1, b: [2] } }, { headers });
+    const first = await post(
+      { ...webhookCron, webhook_payload: { a: 1, b: [2, 1e23] } },
+      { headers },
+    );
     // In the form in which the API server returns it.
     await h.pool.query("delete from idempotency_keys where key = 'job-3'");
     const second = await h.request({
@@ -287,7 +290,7 @@ describe("POST /jobs", () => {
       headers,
       body: JSON.stringify({ ...webhookCron, webhook_payload: 0 }).replace(
         '"webhook_payload":0',
-        '"webhook_payload":{ "b": [2.0], "a": 1 }',
+        '"webhook_payload":{ "b": [2.0, 100000000000000000000000], "a": 1 }',
       ),
     });
     expect([second.status, second.json["id"]]).toEqual([201, first.json["id"]]);

@@ -1,5 +1,9 @@
-import { expect, test } from "vitest";
-import { canonicalJson, parseExactJson } from "../../../src/domain/exact-json.ts";
+import { describe, expect, test } from "vitest";
+import {
+  canonicalJson,
+  parseExactJson,
+  survivesRoundTrip,
+} from "../../../src/domain/exact-json.ts";
 
 test("a payload of more than a million values, which is too large, is written within a moment", () => {
   const payload: unknown = JSON.parse(`[${"1,".repeat(1_500_000)}1]`);
@@ -56,4 +60,43 @@ test("numbers that a double cannot hold stay what they are, however many there a
   const numbers = Array.from({ length: 20_001 }, (_, n) => `123456789012345${n}`).join(",");
   const text = `{"a":[${numbers}],"b":"12345678901234567, \\" 12345678901234567","c":1.5,"d":[-9223372036854775808]}`;
   expect(JSON.stringify(parseExactJson(text))).toBe(text);
+});
+
+describe("survivesRoundTrip", () => {
+  const cases = [
+    { number: "0", survives: true },
+    { number: "-0", survives: true },
+    { number: "1.0", survives: true },
+    { number: "1e2", survives: true },
+    { number: "1E+2", survives: true },
+    { number: "0.1", survives: true },
+    { number: "123.4500", survives: true },
+    { number: "1e-7", survives: true },
+    { number: "5e-324", survives: true },
+    { number: "1.7976931348623157e308", survives: true },
+    { number: "9007199254740991", survives: true },
+    { number: "9007199254740992", survives: true },
+    { number: "9007199254740993", survives: false },
+    { number: "12345678901234567890", survives: false },
+    { number: "10000000000000000000000", survives: true },
+    { number: "0.1000000000000000055511151231257827", survives: false },
+    { number: "1e400", survives: false },
+    { number: "-1e400", survives: false },
+    { number: "1e-400", survives: false },
+    { number: "0e99999999999", survives: true },
+  ];
+  test.each(cases)("$number: $survives", ({ number, survives }) => {
+    expect(survivesRoundTrip(number)).toBe(survives);
+  });
+  test("a number of a million digits takes no longer than to read it", () => {
+    // If it took quadratic time, this would take a quarter of an hour.
+    const zeros = "0".repeat(1_000_000);
+    expect(survivesRoundTrip(`0.1${zeros}1`)).toBe(false);
+    expect(survivesRoundTrip(`0.1${zeros}`)).toBe(true);
+  });
+});
+
+test("a number that only looks different stays a number", () => {
+  const text = '{"a":100000000000000000000000,"b":1e23,"c":-9007199254740992}';
+  expect(canonicalJson(parseExactJson(text))).toBe('{"a":1e+23,"b":1e+23,"c":-9007199254740992}');
 });

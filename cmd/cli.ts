@@ -20,7 +20,6 @@ import { parseKeyRing, type KeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema } from "../src/postgres/migrate.ts";
 import { createPool, type Pool } from "../src/postgres/pool.ts";
 import { reencryptAll } from "../src/postgres/sealed-columns.ts";
-import { createSessions } from "../src/postgres/sessions.ts";
 import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createUsers } from "../src/postgres/users.ts";
@@ -151,7 +150,6 @@ function createStores(pool: Pool, { encryptionKeys, dataDir }: Database): AdminS
     smtpSettings: createSmtpSettingsStore({ pool, keyRing }),
     signingSecrets: createSigningSecrets({ pool, keyRing }),
     users: createUsers({ pool }),
-    sessions: createSessions({ pool }),
     namespaceUid: (namespace) => inCluster.namespaceUid(namespace),
     reencrypt: () => reencryptAll({ pool, keyRing }),
     mailServerWarning: (account, server) =>

@@ -1,7 +1,6 @@
 import type {
   Accounts,
   ApiKeys,
-  Sessions,
   SigningSecrets,
   SmtpSettingsStore,
   Users,
@@ -15,7 +14,6 @@ export interface AdminStores {
   smtpSettings: SmtpSettingsStore;
   signingSecrets: SigningSecrets;
   users: Users;
-  sessions: Pick<Sessions, "deleteAll">;
   /**
    * Deletes the account with the jobs that REST made for it. Resolves with a note when something was left: what it is,
    * and what to do about it.

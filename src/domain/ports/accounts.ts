@@ -125,11 +125,11 @@ export interface Users {
   }): Promise<Verified | undefined>;
   /** Whether the user still has that password: it may be replaced while a sign-in with it is under way. */
   stillVerified(verified: Verified): Promise<boolean>;
-  /** Sessions stay. Undefined: the user no longer has that password. Throws InvalidInput. */
+  /** Ends all sessions of the user. Undefined: the user no longer has that password. Throws InvalidInput. */
   replacePassword(verified: Verified, password: string): Promise<Verified | undefined>;
   byEmail(email: string): Promise<User | undefined>;
   list(account: string): Promise<User[]>;
-  /** Sessions stay. Throws InvalidInput. */
+  /** Ends all sessions of the user. Throws InvalidInput. */
   setPassword(id: string, password: string): Promise<void>;
   /**
    * Undefined: the account has no such user. Throws LastOwner; AdministratorsOnly and LastAdministrator where an

@@ -64,13 +64,12 @@ export function sessionRoutes(options: SessionRouteOptions) {
       const { current_password: password = "", new_password: wanted } = request.body;
       const field = "current_password";
       const confirmed = await confirmPassword({ brake, users }, request, { field, password });
-      // Fails if the confirmed password was replaced meanwhile: the old one must not undo that change.
+      // Fails if the confirmed password was replaced meanwhile: the old one must not undo that change. Ends the sessions
+      // of others, who knew the old password or stole a session.
       const changed = await users
         .replacePassword(confirmed, wanted)
         .catch(renamed("password", "new_password"));
       if (!changed) throw notYours(field);
-      // Ends the sessions of others, who knew the old password or stole a session.
-      await sessions.deleteAll(changed.user.id);
       const token = await sessionOf(changed);
       if (token === undefined) throw notYours(field);
       return { ...DONE, headers: { "Set-Cookie": sessionCookie(token, request.host) } };
@@ -94,9 +93,9 @@ export function sessionRoutes(options: SessionRouteOptions) {
   };
 
   /**
-   * A new session's token. A password is first replaced, and then all sessions are ended: one that begins with the
-   * old password meanwhile is either ended with them, or found by the check here. Undefined: the password was
-   * replaced, or the user removed.
+   * A new session's token. Whoever replaces a password ends all sessions: one that begins with the old password
+   * meanwhile is either ended with them, or found by the check here. Undefined: the password was replaced, or the user
+   * removed.
    */
   async function sessionOf(verified: Verified): Promise<string | undefined> {
     const session = await sessions.create(verified.user.id);

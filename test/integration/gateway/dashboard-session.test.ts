@@ -129,7 +129,6 @@ describe("session", () => {
     onceVerified = async () => {
       onceVerified = undefined;
       await harness.users.setPassword(user.id, "another horse battery");
-      await harness.sessions.deleteAll(user.id);
     };
     const somebody = visitor(harness);
     const reply = await somebody.signIn(email, PASSWORD);
@@ -160,7 +159,6 @@ describe("session", () => {
     onceVerified = async () => {
       onceVerified = undefined;
       await harness.users.setPassword(thief.id, "another horse battery");
-      await harness.sessions.deleteAll(thief.id);
     };
     const taken = "the horse of a thief";
     const reply = await thief.post("/password", {

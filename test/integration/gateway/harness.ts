@@ -127,11 +127,10 @@ export async function startHarness(overrides: Overrides = {}) {
   });
 
   const users = createUsers({ pool });
-  const sessions = createSessions({ pool });
   const gateway = createGateway({
     dashboard: {
       users: overrides.users?.(users) ?? users,
-      sessions,
+      sessions: createSessions({ pool }),
       accounts,
       smtpSettings: settings,
       signingSecrets: createSigningSecrets({ pool, keyRing }),
@@ -189,7 +188,6 @@ export async function startHarness(overrides: Overrides = {}) {
     ledger,
     clock,
     users,
-    sessions,
     settings,
     first,
     second,

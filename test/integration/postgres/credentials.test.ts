@@ -7,6 +7,7 @@ import {
   LastAdministrator,
   LastOwner,
 } from "../../../src/domain/ports/accounts.ts";
+import { LockHeld } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createApiKeys } from "../../../src/postgres/api-keys.ts";
 import { parseKeyRing, sealContext, UnknownKeyId } from "../../../src/postgres/key-ring.ts";
@@ -563,6 +564,61 @@ describe("users and sessions", () => {
     expect(await sessions.authenticate(four?.token ?? "")).toBeUndefined();
     expect(await sessions.create(user.id)).toBeUndefined();
     expect(await sessions.authenticate("x")).toBeUndefined();
+  });
+});
+
+const sessionsOf = async (id: string) =>
+  (await pool.query("select from sessions where user_id = $1", [id])).rowCount;
+
+const holdSessions = (id: string) =>
+  openTransaction(pool, "select from sessions where user_id = $1 for update", [id]);
+
+describe("a password that is replaced", () => {
+  const [users, sessions] = [() => createUsers({ pool }), () => createSessions({ pool })];
+
+  /** With a session, and proof that the password was right. */
+  async function signedIn() {
+    const [email, password] = [`${randomUUID()}@example.com`, "correct horse"];
+    const { id } = await users().create({ account: await newAccount(), email, password });
+    const session = await sessions().create(id);
+    const verified = await users().verify({ email, password, party: "test" });
+    if (!session || !verified) throw new Error("not signed in");
+    return { id, session, verified };
+  }
+
+  test("is so together with the end of the sessions, or not at all", async () => {
+    const { id, verified } = await signedIn();
+    const holder = await holdSessions(id);
+    const impatient = createUsers({ pool: database.pool({ lockTimeoutMs: 200 }) });
+    await expect(impatient.replacePassword(verified, "another horse")).rejects.toThrow(LockHeld);
+    expect(await users().stillVerified(verified)).toBe(true);
+    await holder.commit();
+    expect(await impatient.replacePassword(verified, "another horse")).toBeDefined();
+    expect(await sessionsOf(id)).toBe(0);
+  });
+
+  test("ends a session that is just beginning", async () => {
+    const { id } = await signedIn();
+    const beginning = await openTransaction(pool);
+    await createSessions({ pool: beginning.client as Pool }).create(id);
+    const replaced = users().setPassword(id, "another horse");
+    await untilLockWaits(pool);
+    await beginning.commit();
+    await replaced;
+    expect(await sessionsOf(id)).toBe(0);
+  });
+
+  test("is seen by whoever begins a session after that", async () => {
+    const { id, verified } = await signedIn();
+    const holder = await holdSessions(id);
+    const replaced = users().setPassword(id, "another horse");
+    await untilLockWaits(pool);
+    const late = sessions().create(id);
+    await untilLockWaits(pool, 2);
+    await holder.commit();
+    await replaced;
+    expect(await late).toBeDefined();
+    expect(await users().stillVerified(verified)).toBe(false);
   });
 });
 

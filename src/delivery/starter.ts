@@ -135,7 +135,8 @@ export function createStarter(options: {
     for (const each of ready) {
       // A lease may have run out meanwhile, as after an outage. Giving back compares the token, and so leaves alone
       // a run that another worker holds.
-      if (unwanted?.has(each.run.id) || signal.aborted || !leases.holds(each.run)) giveBack(each);
+      if (unwanted?.has(each.run.id) || signal.aborted || !leases.holds(each.run) || unsigned(each))
+        giveBack(each);
       else runner.launch(each);
     }
   }
@@ -222,6 +223,14 @@ export function createStarter(options: {
       while (background.size > 0) await Promise.allSettled(background);
     },
   };
+}
+
+/**
+ * A webhook whose account is deleted, and has nothing to sign with. Its start refuses it, and records why, unless its
+ * claim has started it before the deletion: then the next start does.
+ */
+function unsigned({ run, signingSecrets }: ReadyRun): boolean {
+  return run.spec.target.kind === "webhook" && signingSecrets.length === 0;
 }
 
 /** An account's webhooks have one sender, its mails another. */

@@ -56,8 +56,9 @@ export function createSigningSecrets({
     },
   });
 
-  async function list(account: string): Promise<SigningSecret[]> {
-    if (!isUuid(account)) throw unknownAccount(account);
+  /** Made on first use. None: there is no such account, or not any more. */
+  async function secretsOf(account: string): Promise<SigningSecret[]> {
+    if (!isUuid(account)) return [];
     let found = await reads.submit(account);
     if (found.length === 0) {
       const made = fresh(account);
@@ -70,7 +71,6 @@ export function createSigningSecrets({
         [account, made.id, made.sealed],
       );
       found = await reads.submit(account);
-      if (found.length === 0) throw unknownAccount(account);
     }
     return found.map((row) => ({
       secret: keyRing.decrypt(row.secret, context({ account: row.account, row: row.id })),
@@ -79,8 +79,12 @@ export function createSigningSecrets({
   }
 
   return {
-    list,
-    current: async (account) => (await list(account)).map(({ secret }) => secret),
+    current: async (account) => (await secretsOf(account)).map(({ secret }) => secret),
+    async list(account) {
+      const secrets = await secretsOf(account);
+      if (secrets.length === 0) throw unknownAccount(account);
+      return secrets;
+    },
     async rotate(account) {
       if (!isUuid(account)) throw unknownAccount(account);
       const made = fresh(account);

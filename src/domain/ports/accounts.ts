@@ -93,9 +93,9 @@ export interface SigningSecret {
 }
 
 export interface SigningSecrets {
-  /** Newest first; all of them sign. Made on first use. Each `whsec_` + base64. */
+  /** Newest first; all of them sign. Made on first use. Each `whsec_` + base64. A deleted account may have none. */
   current(account: string): Promise<string[]>;
-  /** The same, with the ends of those that were replaced. */
+  /** The same, with the ends of those that were replaced. Throws InvalidInput when there are none. */
   list(account: string): Promise<SigningSecret[]>;
   /** A new one signs within a second; the old one goes on signing until `oldValidUntil`. Null: there was none. */
   rotate(account: string): Promise<{ secret: string; oldValidUntil: Instant | null }>;

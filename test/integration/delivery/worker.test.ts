@@ -6,6 +6,9 @@ import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { timers } from "../../../cmd/system.ts";
 import { pause } from "../../../src/waiting/pause.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
+import { createAccounts } from "../../../src/postgres/accounts.ts";
+import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
+import { createSigningSecrets } from "../../../src/postgres/signing-secrets.ts";
 import { until } from "../../until.ts";
 import {
   claimingOnly,
@@ -173,6 +176,21 @@ describe("a webhook", () => {
     expect(asked).toBe(2);
     expect(target.received).toHaveLength(1);
     new Webhook(SECRET).verify("{}", target.received[0]?.headers as Record<string, string>);
+  });
+
+  test("of an account that was deleted before it signed anything is refused at its start, and recorded as missed", async () => {
+    const { pool } = fixture;
+    const keyRing = parseKeyRing(`k:${Buffer.alloc(32).toString("base64")}`);
+    const target = await receiver();
+    const accounts = createAccounts({ pool });
+    const { id: account } = await accounts.create({ name: "deleted" });
+    const of = webhookJob(target.url, { account });
+    await create({ of });
+    await accounts.delete(account);
+    worker({ signingSecrets: createSigningSecrets({ pool, keyRing }) });
+    await until("none is left", async () => (await fixture.runsOf(of)).length === 0);
+    expect(await fixture.missedOf(of)).toEqual([{ reason: "account_deleted", count: 1 }]);
+    expect(target.received).toEqual([]);
   });
 
   test("is retried with the same id when its job asks for that", async () => {

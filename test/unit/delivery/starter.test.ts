@@ -190,6 +190,18 @@ describe("secrets that take long to be read", () => {
     expect(launched).toEqual([run]);
   });
 
+  test("of a run that is started already, whose account is deleted and has none: it is handed back", async () => {
+    const { starter, run, launched, released, verdicts, free } = startOne({
+      signingKeys: async () => [],
+    });
+    starter.launchStarted([run], 0, going());
+    await starter.idle();
+    expect(launched).toEqual([]);
+    expect(released).toEqual([undefined]);
+    expect(verdicts).toEqual(["neutral"]);
+    expect(free()).toBe(true);
+  });
+
   test("of a run that is started already: it is sent if it is wanted still", async () => {
     const { starter, run, launched, come } = slow();
     starter.launchStarted([run], 0, going());

@@ -234,6 +234,11 @@ export function createDeliveryWorker(options: {
    * renew theirs.
    */
   async function reap(): Promise<void> {
+    // Claims may then take effect after their leases: their workers get the time to give them back.
+    if (await queue.commitsWait())
+      throw new DependencyUnavailable("postgres", {
+        cause: new Error("commits wait for a synchronous standby"),
+      });
     const began = monotonic();
     // A clock that has stepped ahead ends all leases, as an outage does.
     const offset = clock.known ? clock.now() - began : Infinity;

@@ -3,6 +3,7 @@ import type { Random } from "../domain/ports/clock.ts";
 import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import { byKey } from "./by-key.ts";
 import { claimRuns } from "./claim-runs.ts";
+import { commitsWait } from "./commits-wait.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { closeRuns } from "./close-runs.ts";
 import { createJobNotifier } from "./job-notifications.ts";
@@ -128,6 +129,8 @@ export function createRunQueue(options: {
       );
       return new Map(rows.map(({ id, why }) => [id, why]));
     },
+
+    commitsWait: () => commitsWait(pool),
 
     reap: ({ except, asOf } = { except: [] }) => reapRuns({ pool, close, random, except, asOf }),
 

@@ -99,6 +99,11 @@ export interface RunQueue {
   /** Which of these runs to abort, and why: a newer run has replaced it, or its job or account was deleted. */
   unwanted(runIds: readonly string[]): Promise<ReadonlyMap<string, "replaced" | "deleted">>;
   /**
+   * Whether a commit has been waiting for long, for a synchronous standby. What it has written shows when the standby
+   * answers, however long ago whoever asked for it gave up.
+   */
+  commitsWait(): Promise<boolean>;
+  /**
    * For leases that ran out: unstarted claims return to the queue, started ones are closed as "interrupted: outcome
    * unknown", or retried when the policy allows. Returns how many of each. `except`: started runs of the caller,
    * which has their outcome or will have it, whatever became of their leases. `asOf`: only leases that were over at

@@ -5,10 +5,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Job } from "../../../src/domain/job.ts";
 import { migrate } from "../../../src/postgres/migrate.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
+import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../../network/tcp-proxy.ts";
 import { admin } from "../../postgres/admin.ts";
-import { scheduled } from "../postgres/runs-fixture.ts";
+import { applyTo, scheduled } from "../postgres/runs-fixture.ts";
 import { startReceiver, type Receiver } from "../../receiver.ts";
 import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
@@ -89,6 +90,11 @@ async function outcomes(of: Job) {
 
 async function readOnly(value: "on" | "off"): Promise<void> {
   await admin(server.url, `alter system set default_transaction_read_only = ${value}`);
+  await admin(server.url, "select pg_reload_conf()");
+}
+
+async function synchronousStandby(name: string): Promise<void> {
+  await admin(server.url, `alter system set synchronous_standby_names = '${name}'`);
   await admin(server.url, "select pg_reload_conf()");
 }
 
@@ -173,6 +179,36 @@ describe("PostgreSQL away while a delivery is under way: recorded after, and not
     expect(took).toBeLessThan(RECOVERY);
     console.info(`read-only: recovered after ${Math.round(took)} ms`);
   }, 60_000);
+
+  test("a synchronous standby away for longer than a lease: what it held up is given back, and runs", async () => {
+    const own = new URL(server.url);
+    own.searchParams.set("options", "-c synchronous_commit=local");
+    const creating = createPool({ url: own.href, applicationName: "creating", plans: "fixed" });
+    ends.push(() => creating.end());
+    const pool = createPool({
+      url: fixture.url,
+      applicationName: "waiting",
+      plans: "fixed",
+      statementTimeoutMs: 1_000,
+    });
+    ends.push(() => pool.end());
+    const target = await startReceiver();
+    ends.push(() => target.close());
+    const timing = { lease: 4_000, reap: 250, unanswered: 8_000 };
+    const worker = fixture.worker({ queue: fixture.anotherQueue(pool), timing });
+    ends.push(() => worker.stop());
+    ends.push(() => synchronousStandby(""));
+    await synchronousStandby("nobody");
+    const of = webhookJob(target.url);
+    await applyTo(createRunLedger({ pool: creating }), of, { create: [scheduled(Date.now())] });
+    await outlasted(20_000);
+    expect(target.received).toEqual([]);
+    await synchronousStandby("");
+    await expect
+      .poll(() => outcomes(of), { timeout: RECOVERY })
+      .toEqual([{ status: "success", attempt: 1 }]);
+    expect(target.received).toHaveLength(1);
+  }, 90_000);
 
   test("no connection to be had from the pool", async () => {
     const pool = createPool({

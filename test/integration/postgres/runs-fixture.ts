@@ -172,7 +172,7 @@ export function change(of: Job, options: ChangeOptions = {}): LedgerChange {
   };
 }
 
-async function applyTo(ledger: RunLedger, of: Job, options: ChangeOptions = {}) {
+export async function applyTo(ledger: RunLedger, of: Job, options: ChangeOptions = {}) {
   const from = (await ledger.cursors([of.uid])).get(of.uid);
   return ledger.apply([change(of, { from, ...options })]);
 }

@@ -69,6 +69,10 @@ test("an email at one time", () => {
   });
 });
 
+test("an email of HTML", () => {
+  expect(spec({ ...email, email_is_html: true })).toMatchObject({ target: { isHtml: true } });
+});
+
 test("REST fields and back give the same spec", () => {
   const full = spec(
     {
@@ -85,7 +89,8 @@ test("REST fields and back give the same spec", () => {
     },
     '{ "a": 1.0 }',
   );
-  for (const original of [full, spec(webhook), spec(email)]) {
+  const html = spec({ ...email, email_is_html: true });
+  for (const original of [full, spec(webhook), spec(email), html]) {
     const { webhook_payload: payload, ...fields } = restFields(original);
     expect(spec(fields as RestJobCreate, payload ?? undefined)).toEqual(original);
   }

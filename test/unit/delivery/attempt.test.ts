@@ -3,6 +3,7 @@ import { createAttempt } from "../../../src/delivery/attempt.ts";
 import type { MailResult, NewEmailLogEntry } from "../../../src/domain/mail.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { storedSpec } from "../../../src/domain/stored-spec.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
@@ -85,6 +86,11 @@ test("a spec that is refused reaches nobody, and says nothing of the destination
     error: "webhook_payload is too large",
     destinationFault: null,
   });
+});
+
+test("a spec that only a newer release can read is left to a worker of that release", async () => {
+  const spec = storedSpec({ ...call.spec, target: { kind: "fax" } });
+  expect((await attempt({ ...call, spec })).outcome).toEqual({ kind: "not_sent" });
 });
 
 describe("a mail", () => {

@@ -23,6 +23,8 @@ function world(spec?: Lease["spec"]) {
     /** Another candidate, which is quicker at the next write. */
     rival: undefined as string | undefined,
     silent: false,
+    /** It refuses connections, as while it restarts. */
+    down: false,
     metadata: { name: "lease", namespace: "a", labels: { "somebody's": "label" } },
     overwrite(change: NonNullable<Lease["spec"]>) {
       server.spec = { ...server.spec, ...change };
@@ -57,6 +59,7 @@ function world(spec?: Lease["spec"]) {
       said.push({ level, text, err: about.err });
     };
   const call = async (asked: ApiCall) => {
+    if (server.down) throw new DependencyUnavailable("kubernetes");
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const away = () => reject(new DependencyUnavailable("kubernetes"));
     const late = time.after(asked.timeoutMs ?? Infinity, away);
@@ -125,6 +128,22 @@ test("a leader that nobody answers steps down when its time to renew is over", a
   expect(changes).toMatchObject([{ leading: true }]);
   await seconds(12.1);
   expect(changes).toMatchObject([{ leading: true }, { leading: false, after: 12 }]);
+});
+
+test("a leader that cannot renew for a few seconds leads on", async () => {
+  const { server, said, election, changes, seconds } = world();
+  await seconds(1);
+  server.down = true;
+  await seconds(9);
+  expect(election.holds()).toBe(true);
+  server.down = false;
+  await seconds(10);
+  server.silent = true;
+  // It has renewed at 10 s.
+  await seconds(19);
+  expect(election.holds()).toBe(true);
+  expect(changes).toEqual([{ leading: true, holder: "me", after: 0 }]);
+  expect(said.filter(({ level }) => level === "warn")).toHaveLength(1);
 });
 
 test("a leader that another has overwritten steps down at its next renewal, and leaves it the lease", async () => {

@@ -219,7 +219,9 @@ describe("start", () => {
       const of = job();
       const run = await claimed(fixture, of);
       await by(run, of);
+      const { pastDeadline } = fixture;
       expect(await fixture.queue.start([run])).toEqual(new Set());
+      expect(fixture.pastDeadline).toBe(pastDeadline);
       expect((await fixture.missedOf(of)).map(({ reason }) => reason)).toEqual(
         recorded === null ? [] : [recorded],
       );
@@ -262,6 +264,20 @@ describe("start", () => {
     expect(moved).toMatchObject({ id: run.id, generation: 2, attempt: 1, destination });
     expect(await fixture.queue.start([moved])).toEqual(new Set([run.id]));
     await fixture.queue.close([success(moved)]);
+    expect(await fixture.missedOf(of)).toEqual([]);
+  });
+
+  test("a retry by hand that is given back after an edit ends: all attempts must send the same", async () => {
+    const of = job();
+    await fixture.apply(of);
+    await fixture.ledger.runNow(of, "by hand");
+    const first = await startOne(fixture.queue, of);
+    await fixture.queue.close([retry(first, Date.now())]);
+    const second = await startOne(fixture.queue, of);
+    await fixture.apply({ ...of, generation: 2, spec: spec({ name: "Edited" }) });
+    await fixture.queue.release([second], Date.now() - 1);
+    expect(await fixture.queue.start([await claimOne(fixture.queue, of)])).toEqual(new Set());
+    expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.missedOf(of)).toEqual([]);
   });
 

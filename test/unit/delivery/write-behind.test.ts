@@ -229,18 +229,24 @@ test("after an outage it feels its way: half as many with each failure, twice as
 });
 
 /**
- * Items are texts such as `a1`. Those that begin with a letter of `held` are locked by somebody, and `faulty` ones cannot be
- * written.
+ * Items are texts such as `a1`. Those that begin with a letter of `held` are locked by somebody, `faulty` ones cannot be
+ * written, and the `refused` one is refused for its content.
  */
 function trouble() {
   const time = new FakeTime(0);
   /** Whether an item waits for a lock, as it was last told. */
   const lockedOut = new Map<string, boolean>();
-  const state: { held: string; named: boolean; faulty: (items: readonly string[]) => boolean } = {
+  const state: {
+    held: string;
+    named: boolean;
+    faulty: (items: readonly string[]) => boolean;
+    refused: string;
+  } = {
     held: "",
     // Whether it can be told which items are locked.
     named: true,
     faulty: () => false,
+    refused: "",
   };
   const writes: { at: number; items: readonly string[] }[] = [];
   const told: string[] = [];
@@ -249,6 +255,7 @@ function trouble() {
     write: async (items) => {
       writes.push({ at: time.now(), items });
       if (items.some(isHeld)) throw new LockHeld("postgres");
+      if (items.includes(state.refused)) throw new ContentRefused("refused");
       if (state.faulty(items)) throw new Error("permission denied");
       writes.pop();
       written.push(...items);
@@ -291,6 +298,10 @@ test("what somebody has locked waits apart, and holds up nothing but its own kin
   await idle;
   expect(written).toEqual(["b1", "c1", "b2", "a1", "a2", "a3", "idle"]);
   expect(behind.pending).toBe(0);
+  // Nothing is remembered of a lock that is released.
+  add("a4");
+  await time.advanceTo(9_010);
+  expect(written.at(-1)).toBe("a4");
 });
 
 test("whoever holds one lock may hold many: none of the others is waited for again", async () => {
@@ -351,7 +362,21 @@ test("what alone cannot be written, and nobody knows why, is tried alone from th
   expect(written).toContain("f1");
   expect(new Set(failures.slice(alone).flatMap(({ items }) => items))).toEqual(new Set(["c1"]));
   expect(behind.pending).toBe(1);
+  const idle = behind.idle();
   state.faulty = () => false;
   await time.advanceTo(14_000);
+  expect(behind.pending).toBe(0);
+  await idle;
+});
+
+test("what could not be written and is then refused for its own sake is not tried again", async () => {
+  const { time, state, behind, add, told } = trouble();
+  state.faulty = (items) => items.includes("a1");
+  add("a1");
+  await time.advanceTo(10);
+  expect(told).toEqual(["outage"]);
+  state.refused = "a1";
+  await time.advanceTo(5_000);
+  expect(told).toEqual(["outage", "refused a1"]);
   expect(behind.pending).toBe(0);
 });

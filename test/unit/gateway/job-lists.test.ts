@@ -2,6 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { timers } from "../../../cmd/system.ts";
 import type { Job } from "../../../src/domain/job.ts";
+import { answerText } from "../../../src/gateway/endpoint.ts";
 import { createListTurns } from "../../../src/gateway/read-turns.ts";
 import { jobRoutes, type JobRouteOptions } from "../../../src/gateway/routes/jobs.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
@@ -60,16 +61,16 @@ test("a list keeps the bytes of the jobs that it has read, and no more", async (
     grown = process.memoryUsage().heapUsed - before;
     return { jobs };
   };
-  const { body } = await routesOf(list).listJobs(ALL);
+  const answer = await routesOf(list).listJobs(ALL);
   // As objects they take 12 MB.
   expect(grown).toBeLessThan(5_000_000);
-  const listed = JSON.parse(String(body)) as { id: string }[];
+  const listed = JSON.parse(answerText(answer)) as { id: string }[];
   expect(listed.length).toBe(100_000);
   expect(listed[0]?.id).toBe("job-0-0");
   expect(listed.at(-1)?.id).toBe("job-999-99");
 });
 
 test("a list of none is an empty array", async () => {
-  const { body } = await routesOf(async () => ({ jobs: [] })).listJobs(ALL);
-  expect(String(body)).toBe("[]");
+  const answer = await routesOf(async () => ({ jobs: [] })).listJobs(ALL);
+  expect(answerText(answer)).toBe("[]");
 });

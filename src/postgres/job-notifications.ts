@@ -14,6 +14,11 @@ export async function notifyJobs(
   await notify(database, [[channel, new Set(jobUids)]]);
 }
 
+/** SQL: tells of one job, in the statement that has its uid. */
+export function notifyJobSql(channel: string, jobUid: string): string {
+  return `pg_notify(${channel}, ${jobUid}::text)`;
+}
+
 async function notify(
   database: Queryable,
   news: Iterable<readonly [channel: string, jobUids: ReadonlySet<string>]>,

@@ -5,6 +5,7 @@ import { storedSpec } from "../domain/stored-spec.ts";
 import { byKey } from "./by-key.ts";
 import { HELD, UNCLAIMED } from "./claims.ts";
 import { awaits, droppedAs } from "./drop-runs.ts";
+import { notifyJobSql } from "./job-notifications.ts";
 import { specWithoutBulk } from "./job-row.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import type { Queryable } from "./pool.ts";
@@ -93,8 +94,8 @@ async function dropUnwanted(
      )
      -- The leader is told here: if this worker died first, nobody would decide the job again for long. Not told of a
      -- deleted account: a leader that has not heard of the deletion would create the run again and again.
-     select pg_notify($5, job_uid::text)::text as told, 0 as late, null::uuid as id, null::int as generation,
-            null::jsonb as spec
+     select ${notifyJobSql("$5", "job_uid")}::text as told, 0 as late, null::uuid as id,
+            null::int as generation, null::jsonb as spec
        from settled where reason <> 'account_deleted'
      union all
      select null, count::int, null, null, null from recorded where reason = 'deadline'

@@ -93,7 +93,7 @@ async function listMadeByRest(
     });
     for (const { metadata } of page.items)
       if (isMadeByRest(metadata)) resources.push({ name: metadata.name, uid: metadata.uid });
-    next = page.metadata.continue || undefined;
+    next = page.metadata.continue;
   } while (next !== undefined);
   return { uid, resources };
 }

@@ -62,7 +62,7 @@ export function createAccountList(
     do {
       const page = await listPage(namespace, JOBS_PER_PAGE, next);
       position ||= page.metadata.resourceVersion;
-      next = page.metadata.continue || undefined;
+      next = page.metadata.continue;
       for (const item of page.items) {
         if (item.metadata.deletionTimestamp !== undefined) continue;
         const job = withoutBulk(jobFromResource(item, account));

@@ -1,6 +1,5 @@
-import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { AccountNamespaces, Bindings } from "../domain/ports/account-namespaces.ts";
 import type { Accounts, NamespaceBinding } from "../domain/ports/accounts.ts";
 import type { Monotonic, Timers } from "../domain/ports/clock.ts";
 import { ApiError } from "./api-error.ts";
@@ -41,7 +40,7 @@ export function createAccountNamespaces(dependencies: {
   let forgets = 0;
   /** `forgets` when a namespace was last forgotten. An evicted entry does no harm: the binding expires by age. */
   const forgottenAt = new LRUCache<string, number>({ max: MAX_ENTRIES });
-  let lastRevision: string | undefined;
+  let last: Bindings | undefined;
   const turns = createFairSemaphore({ atOnce: AT_ONCE });
 
   const accountByNamespace = new LRUCache<string, { account: string | null }>({
@@ -82,7 +81,7 @@ export function createAccountNamespaces(dependencies: {
   });
 
   /** Those who come while others are answered share the next look. */
-  const bindings = createGroupCommit<string, { namespace: string | undefined; leaving: boolean }>({
+  const boundNow = createGroupCommit<string, { namespace: string | undefined; leaving: boolean }>({
     async commit(ids) {
       const bound = await accounts.bindings([...new Set(ids)]);
       const found = await Promise.all(
@@ -105,47 +104,50 @@ export function createAccountNamespaces(dependencies: {
     isRowFault: (error) => error instanceof ApiError,
   });
 
-  /** A digest of all bindings. They are in PostgreSQL only, so that one statement reads all of them. */
-  async function revision(): Promise<string> {
-    const hash = createHash("sha1");
+  /** They are in PostgreSQL only, so that one statement reads all of them. */
+  async function bindings(): Promise<Bindings> {
+    const found = new Map<string, string>();
     for (const { id, namespace, namespaceUid } of await accounts.list())
-      if (namespace !== null) hash.update(`${id} ${namespace} ${namespaceUid ?? ""}\n`);
-    const found = hash.digest("base64url");
-    if (found !== lastRevision) epoch += 1;
-    lastRevision = found;
-    return found;
+      if (namespace !== null) found.set(namespace, `${id} ${namespaceUid ?? ""}`);
+    if (last === undefined || namespacesBetween(last, found).length > 0) {
+      epoch += 1;
+      last = found;
+    }
+    return last;
   }
 
-  let pending: Promise<string> | undefined;
+  let pending: Promise<Bindings> | undefined;
 
   /** Shared by all who wait, however many watches there are: it reads all accounts. */
-  function nextRevision(): Promise<string> {
+  function nextBindings(): Promise<Bindings> {
     pending ??= pause(FRESH_MS, timers).then(() => {
       // A caller that comes while this reads may know of a change that this does not see.
       pending = undefined;
-      return revision();
+      return bindings();
     });
     return pending;
   }
 
   return {
-    revision,
+    bindings,
     forget(namespace) {
       forgets += 1;
       if (namespace === undefined) epoch += 1;
       else forgottenAt.set(namespace, forgets);
     },
     async changedSince(before, signal) {
-      let now = before;
-      while (now === before && !signal.aborted)
+      for (;;) {
         // When PostgreSQL is away, no change can be seen.
-        now = await untilAborted(nextRevision(), signal).catch(() => before);
+        const now = await untilAborted(nextBindings(), signal).catch(() => before);
+        if (signal.aborted) return undefined;
+        if (namespacesBetween(before, now).length > 0) return now;
+      }
     },
     async accountOf(namespace) {
       const key = `${epoch}.${forgottenAt.get(namespace) ?? 0}/${namespace}`;
       return (await accountByNamespace.forceFetch(key)).account;
     },
-    bindingOf: (account) => bindings.submit(account),
+    bindingOf: (account) => boundNow.submit(account),
     async namespaceOf(account) {
       const key = `${epoch}.${forgets}/${account}`;
       return (await namespaceByAccount.forceFetch(key)).namespace;
@@ -155,4 +157,11 @@ export function createAccountNamespaces(dependencies: {
 
 function nameIn(key: string): string {
   return key.slice(key.indexOf("/") + 1);
+}
+
+/** The namespaces that are bound to somebody else, or as another incarnation, than they were. */
+export function namespacesBetween(before: Bindings, now: Bindings): string[] {
+  if (before === now) return [];
+  const all = new Set([...before.keys(), ...now.keys()]);
+  return [...all].filter((namespace) => before.get(namespace) !== now.get(namespace));
 }

@@ -1,5 +1,5 @@
 import type { Job } from "../domain/job.ts";
-import type { AccountNamespaces } from "../domain/ports/account-namespaces.ts";
+import type { AccountNamespaces, Bindings } from "../domain/ports/account-namespaces.ts";
 import type { JobPage } from "../domain/ports/job-store.ts";
 import type { ApiError } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
@@ -25,11 +25,11 @@ export interface JobListDependencies {
 /** The jobs of all accounts, as a controller reads them before it watches. */
 export function createJobList(dependencies: JobListDependencies): {
   list(limit: number, continuation: string | undefined): Promise<JobPage>;
-  /** The revision of the bindings when the last list began: the watch that follows it begins there. */
-  listedUnder(): string | undefined;
+  /** The bindings when the last list began: the watch that follows it begins there. */
+  listedUnder(): Bindings | undefined;
 } {
   const { client, accountNamespaces, scopes, memory, listPage } = dependencies;
-  let listedUnder: string | undefined;
+  let listedUnder: Bindings | undefined;
 
   /**
    * A page, and whose its jobs are: a namespace that refuses to be looked at does not tell that either. Of several
@@ -68,7 +68,7 @@ export function createJobList(dependencies: JobListDependencies): {
         ? { scope: 0, positions: new Map<string, string>() }
         : parseToken(continuation);
     const namespace = scopes[scope];
-    if (continuation === undefined) listedUnder = await accountNamespaces.revision();
+    if (continuation === undefined) listedUnder = await accountNamespaces.bindings();
     const found = await listScope(namespace, limit, more);
     const key = namespace ?? "";
     if ("unlisted" in found) {

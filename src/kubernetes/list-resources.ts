@@ -6,7 +6,8 @@ import { jobsPath, type Scope } from "./scope.ts";
 
 /** One page of ScheduledJobs, sorted by name. */
 export interface ResourceList {
-  metadata: { resourceVersion: string; continue?: string };
+  /** `continue`: the token for the next page; undefined on the last one. */
+  metadata: { resourceVersion: string; continue?: string | undefined };
   items: ScheduledJob[];
 }
 
@@ -75,7 +76,7 @@ async function listOnce(
 ): Promise<ResourceList> {
   const path = jobsPath(scope);
   try {
-    return await client.call<ResourceList>({
+    const { metadata, items } = await client.call<ResourceList>({
       verb: "list",
       resource: PLURAL,
       path,
@@ -83,6 +84,8 @@ async function listOnce(
       mostBytes: limit > 1 ? MOST_PAGE_BYTES : undefined,
       ...others,
     });
+    // On the last page the API server's token is empty.
+    return { metadata: { ...metadata, continue: metadata.continue || undefined }, items };
   } catch (error) {
     if (isNotFound(error)) throw definitionMissing(error, `list ${path}`);
     throw error;
@@ -92,7 +95,7 @@ async function listOnce(
 /** As `listResources`, but empty in a cluster without the definition of ScheduledJobs. */
 export async function listResourcesIfDefined(
   ...asked: Parameters<typeof listResources>
-): Promise<Pick<ResourceList, "items"> & { metadata: { continue?: string } }> {
+): Promise<Pick<ResourceList, "items"> & { metadata: { continue?: string | undefined } }> {
   try {
     return await listResources(...asked);
   } catch (error) {

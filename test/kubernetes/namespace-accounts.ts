@@ -15,9 +15,9 @@ export function namespaceAccounts(bound: Iterable<string>): AccountNamespaces & 
       return `account-of-${namespace}`;
     },
     forget: () => undefined,
-    revision: async () => [...namespaces].join(),
-    changedSince: (_revision, signal) =>
-      new Promise((resolve) => signal.addEventListener("abort", () => resolve())),
+    bindings: async () => new Map(),
+    changedSince: (_bindings, signal) =>
+      new Promise((resolve) => signal.addEventListener("abort", () => resolve(undefined))),
     async accountOf(namespace) {
       return namespaces.has(namespace) ? `account-of-${namespace}` : null;
     },

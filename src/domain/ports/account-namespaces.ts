@@ -1,3 +1,6 @@
+/** By namespace, which incarnation of it is bound to whom: a text to be compared. */
+export type Bindings = ReadonlyMap<string, string>;
+
 /**
  * Which account a namespace belongs to, both ways (docs/kubernetes.md: accounts are namespaces). The
  * binding is by name and uid: a namespace that was deleted and made again is another one.
@@ -17,11 +20,11 @@ export interface AccountNamespaces {
   bindingOf(account: string): Promise<{ namespace: string | undefined; leaving: boolean }>;
   /** From now on the answers are looked up anew: all of them, or that for this namespace. */
   forget(namespace?: string): void;
-  /** All bindings as one comparable text; for `changedSince`. */
-  revision(): Promise<string>;
+  /** All bindings there are; the same object while none changes. */
+  bindings(): Promise<Bindings>;
   /**
-   * Resolves some seconds after a binding was made, moved or ended since `revision`, when `accountOf`
-   * tells of it already; or as soon as the signal aborts. Never rejects: it goes on asking.
+   * The bindings some seconds after one was made, moved or ended since these, when `accountOf` tells of it already.
+   * Undefined as soon as the signal aborts. Never rejects: it goes on asking.
    */
-  changedSince(revision: string, signal: AbortSignal): Promise<void>;
+  changedSince(bindings: Bindings, signal: AbortSignal): Promise<Bindings | undefined>;
 }

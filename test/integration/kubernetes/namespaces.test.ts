@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Readable } from "node:stream";
+import { addAbortSignal, PassThrough, Readable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
 import type { Job, JobSpec } from "../../../src/domain/job.ts";
@@ -13,7 +13,11 @@ import {
 } from "../../../src/domain/ports/job-store.ts";
 import { createAccountNamespaces } from "../../../src/kubernetes/account-namespaces.ts";
 import { createReflector } from "../../../src/controller/reflector.ts";
-import { specFromResource, type ScheduledJob } from "../../../src/kubernetes/scheduled-job.ts";
+import {
+  RUN_NOW_ANNOTATION,
+  specFromResource,
+  type ScheduledJob,
+} from "../../../src/kubernetes/scheduled-job.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import { createUsers } from "../../../src/postgres/users.ts";
@@ -511,10 +515,10 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
         byNamespace: async () => bound[0],
       },
     });
-    await moving.revision();
+    await moving.bindings();
     expect(await moving.accountOf(name)).toBe("account-1");
     bound.length = 0;
-    await moving.revision();
+    await moving.bindings();
     // It holds at once: a process that has seen the change of a binding then lists all jobs by this answer.
     expect(await moving.accountOf(name)).toBeNull();
 
@@ -523,8 +527,18 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect(await remade.namespaceOf("account-1")).toBeUndefined();
   });
 
-  test("what is bound between a list and its watch sends back to the list", async () => {
+  test("the jobs of a namespace that was bound since the list come again, and nothing older behind them", async () => {
     const late = await createNamespace(admin, "late");
+    const path = (job?: string) => jobsPath(late.name, job);
+    const call = (verb: "create" | "delete", of: string, body?: object) =>
+      admin.call({ verb, resource: "scheduledjobs", path: of, body });
+    const ask = (job: string, runNow: string) =>
+      admin.call({
+        verb: "patch",
+        resource: "scheduledjobs",
+        path: path(job),
+        body: { metadata: { annotations: { [RUN_NOW_ANNOTATION]: runNow } } },
+      });
     const bound: Account[] = [];
     const accountNamespaces = createAccountNamespaces({
       client: admin,
@@ -534,16 +548,43 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
       accounts: {
         bindings: async () => [],
         list: async () => bound,
-        byNamespace: async () => undefined,
+        byNamespace: async () => bound[0],
       },
     });
-    const store = jobStore(admin, accountNamespaces);
-    const { position } = await store.list({ limit: 1 });
-    bound.push(boundTo(late));
-    const watched = async () => {
-      for await (const _ of store.watch(position, AbortSignal.timeout(10_000)));
+    // The first watch tells nothing: it is behind when the namespace is bound.
+    let watches = 0;
+    const client: typeof admin = {
+      ...admin,
+      watch: async (options) =>
+        (watches += 1) > 1
+          ? admin.watch(options)
+          : (addAbortSignal(options.signal, new PassThrough()) as unknown as ReturnType<
+              typeof admin.watch
+            >),
     };
-    await expect(watched()).rejects.toThrow(PositionExpired);
+    const store = jobStore(admin, accountNamespaces, { client });
+    await call("create", path(), daily({ name: "late" }));
+    await call("create", path(), daily({ name: "gone" }));
+    const { jobs, position } = await store.list({ limit: 500 });
+    const gone = jobs.find(({ id }) => id === "gone");
+    await ask("late", "first");
+    await call("delete", path("gone"));
+    await ask("late", "second");
+
+    const told: string[] = [];
+    for await (const event of store.watch(position, AbortSignal.timeout(30_000))) {
+      if (event.type === "bookmark" && told.length === 0) bound[0] = boundTo(late);
+      if (event.type === "deleted" && event.uid === gone?.uid) told.push("it is gone");
+      if (event.type !== "changed" || event.job.id !== "late") continue;
+      told.push(`of ${event.job.account}, to run now ${event.job.runNow}`);
+      if (event.job.runNow === "third") break;
+      if (told.length === 1) await ask("late", "third");
+    }
+    expect(told).toEqual([
+      "of account-1, to run now second",
+      "it is gone",
+      "of account-1, to run now third",
+    ]);
   });
 
   test("jobs that come and go are no reason to ask for each of them whose it is", async () => {

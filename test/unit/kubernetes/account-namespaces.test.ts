@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Account } from "../../../src/domain/account.ts";
+import type { Bindings } from "../../../src/domain/ports/account-namespaces.ts";
 import { createAccountNamespaces } from "../../../src/kubernetes/account-namespaces.ts";
 import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { FakeTime, settle } from "../controller/controller-world.ts";
@@ -64,7 +65,7 @@ test.each([
   const { found, state, bind, seconds } = world();
   let known = false;
   const { signal } = new AbortController();
-  void found.changedSince(await found.revision(), signal).then(() => (known = true));
+  void found.changedSince(await found.bindings(), signal).then(() => (known = true));
   await seconds(20);
   // While PostgreSQL is away, nobody can have bound anything.
   state.away = true;
@@ -80,7 +81,7 @@ test.each([
 
 test("however many watches wait for a change, one look is for all of them, every five seconds", async () => {
   const { found, state, bind, seconds } = world();
-  const before = await found.revision();
+  const before = await found.bindings();
   const leaving = new AbortController();
   const staying = new AbortController();
   const over: string[] = [];
@@ -110,17 +111,17 @@ test("a look that began before a change was known of says nothing to those who k
   const { found, state, bind, seconds } = world();
   const { signal } = new AbortController();
   const over: string[] = [];
-  const wait = async (name: string, before: string) => {
+  const wait = async (name: string, before: Bindings) => {
     await found.changedSince(before, signal);
     over.push(name);
   };
-  void wait("early", await found.revision());
+  void wait("early", await found.bindings());
   const { promise, resolve } = Promise.withResolvers<void>();
   state.held = promise;
   await seconds(5);
   state.held = undefined;
   bind({ id: "b" });
-  void wait("late", await found.revision());
+  void wait("late", await found.bindings());
   resolve();
   await seconds(4);
   expect(over).toEqual([]);
@@ -164,11 +165,11 @@ test("where an account is bound now is never from before the question; who asks 
 
 test("what was known before a binding changed is asked for again, by whoever has heard of it", async () => {
   const { found, bind } = world();
-  await found.revision();
+  await found.bindings();
   expect(await found.accountOf("team")).toBe("a");
   bind({ id: "b" });
   expect(await found.accountOf("team")).toBe("a");
-  await found.revision();
+  await found.bindings();
   expect(await found.accountOf("team")).toBe("b");
 });
 

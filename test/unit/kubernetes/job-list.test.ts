@@ -87,18 +87,21 @@ test("namespaces may have any name, those of a page's own marks included", async
 });
 
 test("a watch follows the bindings under which the first page was read", async () => {
-  let bindings = 0;
+  let lists = 0;
   const jobs = createJobList({
     client: { call: () => Promise.reject(new Error("nobody asks")) },
-    accountNamespaces: { ...namespaceAccounts([]), revision: async () => `${(bindings += 1)}` },
+    accountNamespaces: {
+      ...namespaceAccounts([]),
+      bindings: async () => new Map([["lists", `${(lists += 1)}`]]),
+    },
     scopes: ["a", "b"],
     listPage: async () => holding("job"),
   });
   const first = await jobs.list(1, undefined);
   await jobs.list(1, first.continue);
-  expect(jobs.listedUnder()).toBe("1");
+  expect(jobs.listedUnder()).toEqual(new Map([["lists", "1"]]));
   await jobs.list(1, undefined);
-  expect(jobs.listedUnder()).toBe("2");
+  expect(jobs.listedUnder()).toEqual(new Map([["lists", "2"]]));
 });
 
 test("a job that somebody else's finalizer keeps is gone, and what there is of others is remembered", async () => {

@@ -37,14 +37,14 @@ function watchOf(
       namespaceOf: async () => undefined,
       bindingOf: async () => ({ namespace: undefined, leaving: false }),
       forget: (namespace = "every namespace") => forgotten.push(namespace),
-      revision: async () => "",
+      bindings: async () => new Map(),
       changedSince: () => new Promise(() => undefined),
     },
     monotonic: () => time.now(),
     timers: time,
     random: () => 0.5,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
-    listedUnder: () => "",
+    listedUnder: () => new Map(),
     scopes: [undefined],
   });
   return { told: watch("1", new AbortController().signal), forgotten };
@@ -203,7 +203,7 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
     random: () => 0.5,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
     memory: { seen: ({ metadata }) => seen.push(metadata.uid) },
-    listedUnder: () => "",
+    listedUnder: () => new Map(),
     scopes,
   });
   /** The first `count` events of a watch, from a server that answers so. */

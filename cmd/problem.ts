@@ -3,7 +3,7 @@ import { StartProblem } from "../src/configuration/start-problem.ts";
 import { InvalidInput } from "../src/domain/findings.ts";
 import { NamespaceInUse } from "../src/domain/ports/accounts.ts";
 import { DependencyUnavailable } from "../src/domain/ports/dependency-unavailable.ts";
-import { isRefusedByPg } from "../src/postgres/connection-errors.ts";
+import { isRefusedByServer } from "../src/postgres/connection-errors.ts";
 import { UnknownKeyId, WrongKey } from "../src/postgres/key-ring.ts";
 import {
   DatabaseNotUtf8,
@@ -50,9 +50,8 @@ export function problemOf(
     return `the Kubernetes API does not answer: ${redactText(rootCause(error).message)}`;
   if (error instanceof DependencyUnavailable)
     return databaseProblem(databaseUrl, rootCause(error).message, lookAt);
-  // 28: authorization refused, 3D: no such database, 42501: not permitted.
-  const state = sqlState(error) ?? "";
-  if (/^(28|3D|42501)/.test(state) || isTlsTrouble(state) || isRefusedByPg(error))
+  // 42501: not permitted.
+  if (isRefusedByServer(error) || sqlState(error) === "42501")
     return databaseProblem(databaseUrl, rootCause(error).message, lookAt);
   return fileProblem(error);
 }
@@ -64,11 +63,6 @@ export function reportFailure(error: unknown, databaseUrl?: string, lookAt?: str
   for (const line of text.split("\n"))
     process.stderr.write(problem === undefined ? `${redactText(line)}\n` : `carillon: ${line}\n`);
   process.exitCode = 1;
-}
-
-/** OpenSSL's and Node's codes for a certificate that is not trusted, and for a key that cannot be used. */
-function isTlsTrouble(code: string): boolean {
-  return /CERT|^UNABLE_TO_|^ERR_(?:O?SSL|TLS)/.test(code);
 }
 
 /** A full disk, or a file that may not be read: Node's message names it. */

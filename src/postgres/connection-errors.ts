@@ -57,7 +57,7 @@ export function isBrokenConnection(error: unknown): boolean {
  * fails.
  */
 const TLS_CODES =
-  /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_|ERR_OSSL_)/;
+  /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|ERROR_IN_C|PATH_LENGTH_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_|ERR_OSSL_)/;
 
 /**
  * pg's messages about a server without TLS, or not a PostgreSQL server; and one that asks for a password when we
@@ -66,24 +66,25 @@ const TLS_CODES =
 const REFUSAL_MESSAGES =
   /^(?:The server does not support SSL connections|There was an error establishing an SSL connection|SASL: )/;
 
-/** Whether pg itself refuses to connect; its error has no code then. */
-export function isRefusedByPg(error: Error): boolean {
+/**
+ * Whether the server, or pg, refuses a connection. Class 28 (password, pg_hba.conf, a role that may not log in); a
+ * database that does not exist; a database that takes no connections, or none of this role (`CheckMyDatabase`: its
+ * SQLSTATEs are also those of failed statements); a refused certificate.
+ */
+export function isRefusedByServer(error: Error): boolean {
+  const code = sqlState(error) ?? "";
+  if (/^(?:28|3D000)/.test(code) || TLS_CODES.test(code)) return true;
+  if ("routine" in error && error.routine === "CheckMyDatabase") return true;
   return REFUSAL_MESSAGES.test(error.message);
 }
 
 /**
- * Whether a connection was refused although the server is there. Class 28 (password, pg_hba.conf, a role that may
- * not log in); a database that does not exist; a database that takes no connections, or none of this role
- * (`CheckMyDatabase`: its SQLSTATEs are also those of failed statements); a refused certificate. And what our own
- * system refuses: another file descriptor, or port.
+ * Whether a connection was refused although the server is there: by the server, or by our own system, which has no
+ * file descriptor or port left.
  */
 export function isConnectionRefused(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isConnectionRefused);
-  const code = sqlState(error) ?? "";
-  if (/^(?:28|3D000)/.test(code) || TLS_CODES.test(code)) return true;
-  if ("syscall" in error || isRefusedByPg(error)) return true;
-  return "routine" in error && error.routine === "CheckMyDatabase";
+  return error instanceof Error && ("syscall" in error || isRefusedByServer(error));
 }
 
 /** Connection-class errors become DependencyUnavailable, or LockHeld; every other error stays what it is. */

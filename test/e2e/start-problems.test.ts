@@ -138,6 +138,14 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
     );
   });
 
+  test("a database that takes no connections", async () => {
+    const closed = await createEmptyDatabase("allow_connections false");
+    expect(await start({ DATABASE_URL: closed.url })).toEqual(
+      oneLine("is not currently accepting connections (DATABASE_URL)"),
+    );
+    await closed.drop();
+  });
+
   test("a second one on the same data directory", async () => {
     expect(await start({ CARILLON_DATA_DIR: directory })).toEqual(
       oneLine(`another Carillon (process ${running.child.pid}) is running on the data directory`),

@@ -90,6 +90,12 @@ describe("one line for what a person can do something about", () => {
       line: "PostgreSQL at db.example:5432 cannot be used: key values mismatch (DATABASE_URL)",
     },
     {
+      title: "a certificate that is for something else",
+      error: failure({ code: "INVALID_PURPOSE" }, "unsuitable certificate purpose"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: unsuitable certificate purpose (DATABASE_URL)",
+    },
+    {
       title: "a disk that is full",
       error: failure({ syscall: "write", code: "ENOSPC" }, "ENOSPC: no space left on device"),
       line: "ENOSPC: no space left on device",

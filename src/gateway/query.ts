@@ -6,9 +6,9 @@ import { invalid } from "./errors.ts";
 const INTEGER = /^(?:0|-?[1-9][0-9]{0,15})$/;
 
 /**
- * The query string as an object for the schema to judge. Integers of the schema are read from plain
- * decimals; what is not one stays a string, which the schema refuses. Throws ApiError 400 for a
- * parameter given twice, NUL, or bytes that are not UTF-8.
+ * The query string as an object for the schema to judge, with the schema's defaults for what is not given: the
+ * schema need not call that optional. Integers of the schema are read from plain decimals; what is not one stays a
+ * string, which the schema refuses. Throws ApiError 400 for a parameter given twice, NUL, or bytes that are not UTF-8.
  */
 export function queryObject(querystring: string, schema: TSchema): Record<string, unknown> {
   const properties =

@@ -49,7 +49,7 @@ export function dashboardJobRoutes(options: DashboardJobRouteOptions) {
   return {
     async pageJobs(request: DashboardRequest<undefined, JobsPageQuery>): Promise<ApiAnswer> {
       const { account, query } = request;
-      const { limit = 25, offset = 0, sort = "created" } = query;
+      const { limit, offset, sort } = query;
       const failing = query.status === "failing";
       // The last runs of all jobs are read only when the order or the filter needs them.
       const [all, lastRuns] = await Promise.all([

@@ -37,7 +37,7 @@ export function overviewRoutes(options: OverviewRouteOptions) {
     async overview(request: DashboardRequest<undefined, OverviewQuery>): Promise<ApiAnswer> {
       const { account, query } = request;
       const [activity, items, lastRuns, circuits, keys, smtp, newest] = await Promise.all([
-        statistics.activity({ account, ...RANGES[query.range ?? "24h"] }),
+        statistics.activity({ account, ...RANGES[query.range] }),
         inventory(account, clock.now()),
         statistics.lastRuns(account, "failed or missed"),
         options.circuits.list(account),
@@ -88,7 +88,7 @@ export function overviewRoutes(options: OverviewRouteOptions) {
     async otpOutcomes(request: DashboardRequest<undefined, OtpQuery>): Promise<ApiAnswer> {
       const { account, query } = request;
       const [days, recent] = await Promise.all([
-        statistics.otps(account, query.days ?? 30),
+        statistics.otps(account, query.days),
         emailLog.list({ account, kind: "otp", limit: 10, offset: 0 }),
       ]);
       return {

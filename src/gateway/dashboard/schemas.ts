@@ -167,7 +167,7 @@ const FAILING =
   "Jobs that nobody has paused and whose newest attempt failed, or that missed their only time and have not run since.";
 
 export const overviewQuery = Type.Object(
-  { range: Type.Optional(field.oneOf(["24h", "7d", "30d"], { default: "24h" })) },
+  { range: field.oneOf(["24h", "7d", "30d"], { default: "24h" }) },
   CLOSED,
 );
 export type OverviewQuery = Static<typeof overviewQuery>;
@@ -218,8 +218,8 @@ export const overviewAnswer = Type.Object({
 
 export const jobsPageQuery = Type.Object(
   {
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 25 })),
-    offset: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.offset, default: 0 })),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 25 }),
+    offset: Type.Integer({ minimum: 0, maximum: LIMITS.offset, default: 0 }),
     q: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.name })),
     status: Type.Optional(
       field.oneOf([...JOB_STATUSES, "failing"], {
@@ -227,9 +227,7 @@ export const jobsPageQuery = Type.Object(
       }),
     ),
     type: Type.Optional(field.jobType),
-    sort: Type.Optional(
-      field.oneOf(["created", "name", "next_run", "last_run"], { default: "created" }),
-    ),
+    sort: field.oneOf(["created", "name", "next_run", "last_run"], { default: "created" }),
   },
   CLOSED,
 );
@@ -289,7 +287,7 @@ export const bulkAnswer = Type.Object({
 });
 
 export const otpQuery = Type.Object(
-  { days: Type.Optional(Type.Integer({ minimum: 1, maximum: 90, default: 30 })) },
+  { days: Type.Integer({ minimum: 1, maximum: 90, default: 30 }) },
   CLOSED,
 );
 export type OtpQuery = Static<typeof otpQuery>;

@@ -21,7 +21,7 @@ export function executionRoutes(options: { jobs: JobStore; history: RunHistory }
   };
 
   async function page(account: string, jobId: string, query: ExecutionsQuery): Promise<object[]> {
-    const { limit = 20, offset = 0, status, include } = query;
+    const { limit, offset, status, include } = query;
     const asked = { account, jobId, limit, offset, status };
     if (include !== "missed") return (await history.executions(asked)).map(restExecution);
     const entries = await history.executionsAndMissed(asked);

@@ -106,8 +106,8 @@ export function mailRoutes(options: MailRouteOptions) {
 
     async listLogs(request: ApiRequest<undefined, LogsQuery>): Promise<ApiAnswer> {
       const { account, query } = request;
-      const { limit = 10, offset = 0 } = query;
-      const { logs, total } = await emailLog.list({ ...query, account, limit, offset });
+      const { logs, total } = await emailLog.list({ ...query, account });
+      const { limit, offset } = query;
       return { status: 200, body: { logs: logs.map(restLogEntry), total, limit, offset } };
     },
   };

@@ -15,15 +15,13 @@ export const NO_NUL = { pattern: "^[^\\u0000]*$" };
 /** The query parameters of a list that has pages. */
 export function paging(limit: { default: number; description: string }) {
   return {
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.pageSize, ...limit })),
-    offset: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: LIMITS.offset,
-        default: 0,
-        description: "Pagination offset.",
-      }),
-    ),
+    limit: Type.Integer({ minimum: 1, maximum: LIMITS.pageSize, ...limit }),
+    offset: Type.Integer({
+      minimum: 0,
+      maximum: LIMITS.offset,
+      default: 0,
+      description: "Pagination offset.",
+    }),
   };
 }
 

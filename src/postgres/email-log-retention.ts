@@ -1,54 +1,12 @@
-import type { Instant } from "../domain/instant.ts";
-import { ensureMonths, lockingBriefly } from "./partitions.ts";
-import type { Pool } from "./pool.ts";
+import type { Pool, Queryable } from "./pool.ts";
 
-/**
- * Makes the partitions of this month and the next, by the database's clock, and those of `moments`. Idempotent;
- * safe when several processes do it at once.
- */
-export async function ensureEmailLogMonths({
-  pool,
-  moments = [],
-}: {
-  pool: Pool;
-  moments?: readonly Instant[];
-}): Promise<void> {
-  await lockingBriefly(pool, async (client) => {
-    await client.query("select email_log_ensure_month(now())");
-    await client.query("select email_log_ensure_month(now() + interval '1 month')");
-    if (moments.length > 0) await ensureMonths(client, "email_log", moments);
-  });
-}
-
-/** Months that have a partition, oldest first, as `YYYY-MM` (UTC). */
-export async function emailLogMonths({ pool }: { pool: Pool }): Promise<string[]> {
-  const { rows } = await pool.query<{ name: string }>(
-    `select relname as name from pg_inherits join pg_class on pg_class.oid = inhrelid
-     where inhparent = 'email_log'::regclass order by relname`,
+/** Deletes the counters of the month that begins on the day: when its entries go, `total` stays exact. */
+export async function deleteMonthsCounts(database: Queryable, day: string): Promise<void> {
+  await database.query(
+    `delete from email_log_counts
+      where day >= $1::date and day < ($1::date + interval '1 month')::date`,
+    [day],
   );
-  return rows
-    .map(({ name }) => /^email_log_(\d{4})_(\d{2})$/.exec(name))
-    .flatMap((match) => (match === null ? [] : [`${match[1]}-${match[2]}`]));
-}
-
-/** Drops one month of the log with its counters, in one transaction, so that `total` stays exact. */
-export async function dropEmailLogMonth({
-  pool,
-  month,
-}: {
-  pool: Pool;
-  /** `YYYY-MM` */
-  month: string;
-}): Promise<void> {
-  if (!/^\d{4}-\d{2}$/.test(month)) throw new Error(`not a month: ${month}`);
-  await lockingBriefly(pool, async (client) => {
-    await client.query(`drop table if exists email_log_${month.replace("-", "_")}`);
-    await client.query(
-      `delete from email_log_counts
-       where day >= $1::date and day < ($1::date + interval '1 month')::date`,
-      [`${month}-01`],
-    );
-  });
 }
 
 /**

@@ -7,11 +7,10 @@ import {
 } from "../domain/mail.ts";
 import { LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { EmailLog } from "../domain/ports/mail.ts";
-import { ensureEmailLogMonths } from "./email-log-retention.ts";
 import type { Pace } from "../waiting/pace.ts";
 import { createGroupCommit } from "../waiting/group-commit.ts";
 import { heldLocks } from "./held-locks.ts";
-import { lacksPartition } from "./partitions.ts";
+import { ensureMonths, lacksPartition, lockingBriefly } from "./partitions.ts";
 import { transaction, type Pool } from "./pool.ts";
 import { plainArray } from "./rows.ts";
 import { withContentErrors } from "./content-errors.ts";
@@ -101,8 +100,8 @@ async function insertWithMonths(
   } catch (error) {
     if (!lacksPartition(error, "email_log")) throw error;
     // The first mail of a month for which no retention task has made the partition.
-    const moments = entries.flatMap(({ known }) => known?.sentAt ?? []);
-    await ensureEmailLogMonths({ pool, moments });
+    const moments = entries.map(({ known }) => known?.sentAt ?? null);
+    await lockingBriefly(pool, (client) => ensureMonths(client, "email_log", moments));
     return insert(pool, entries);
   }
 }

@@ -4,12 +4,7 @@ import type { Clock } from "../domain/ports/clock.ts";
 import { purgeAccount, purgeableAccounts } from "./account-purge.ts";
 import { deleteInBatches, inBatches, inPages, type Batches, type Page } from "./batches.ts";
 import { deleteStoredJobs } from "./cancel-account-runs.ts";
-import {
-  deleteOldEmailLog,
-  dropEmailLogMonth,
-  emailLogMonths,
-  ensureEmailLogMonths,
-} from "./email-log-retention.ts";
+import { deleteMonthsCounts, deleteOldEmailLog } from "./email-log-retention.ts";
 import { deleteStaleCircuits } from "./circuits.ts";
 import { deleteOldCounts } from "./dashboard-statistics.ts";
 import { deleteExpiredIdempotencyKeys } from "./idempotency-keys.ts";
@@ -76,11 +71,11 @@ export function createRetention(options: RetentionOptions): {
   }
 
   async function executions(sweep: Sweep): Promise<void> {
-    await ensureMonthsAhead(pool);
+    await ensureMonthsAhead(pool, "executions");
     if (retentionDays > 0) {
       const before = clock.now() - retentionDays * DAY;
-      const dropped = await dropMonthsBefore(pool, before);
-      removed("months of executions", dropped.length);
+      const months = await dropMonthsBefore({ ...sweep, table: "executions", before });
+      removed("months of executions", months);
       const spans = await deleteInBatches({
         ...sweep,
         table: "missed_spans",
@@ -138,11 +133,15 @@ export function createRetention(options: RetentionOptions): {
   }
 
   async function emailLog(sweep: Sweep): Promise<void> {
-    await ensureEmailLogMonths({ pool });
+    await ensureMonthsAhead(pool, "email_log");
     if (retentionDays > 0) {
-      const before = new Date(clock.now() - retentionDays * DAY).toISOString().slice(0, 7);
-      for (const month of await emailLogMonths({ pool }))
-        if (month < before && !sweep.signal.aborted) await dropEmailLogMonth({ pool, month });
+      const months = await dropMonthsBefore({
+        ...sweep,
+        table: "email_log",
+        before: clock.now() - retentionDays * DAY,
+        along: deleteMonthsCounts,
+      });
+      removed("months of the email log", months);
     }
     for (const { id, days } of await accountsThatKeepLess())
       await inBatches(sweep, (limit) => deleteOldEmailLog({ pool, account: id, days, limit }));

@@ -98,6 +98,12 @@ test.each([
     after: `select to_regclass('executions_' || ${inMonths(2)}) is not null as done`,
   },
   {
+    does: "drops a month of the email log",
+    table: "email_log",
+    before: "select email_log_ensure_month(now() - interval '2 years')",
+    after: `select to_regclass('email_log_' || ${inMonths(-24)}) is null as done`,
+  },
+  {
     does: "makes a month of the email log",
     table: "email_log",
     before: `do $$ begin execute 'drop table email_log_' || ${inMonths(1)}; end $$`,

@@ -17,12 +17,8 @@ export function createJobCancellation({ pool }: { pool: Pool }) {
     { cancels: GroupCommit<readonly GoneJob[], void>; callers: number }
   >();
 
-  return async (jobs: readonly GoneJob[], account?: string): Promise<void> => {
+  return async (jobs: readonly GoneJob[], account: string): Promise<void> => {
     if (jobs.length === 0) return;
-    if (account === undefined) {
-      await cancelJobs(pool, jobs);
-      return;
-    }
     const group = byAccount.get(account) ?? {
       callers: 0,
       cancels: createGroupCommit<readonly GoneJob[], void>({

@@ -69,11 +69,11 @@ export interface RunLedger {
   /** Uids under which the id may still run: that of the job, and those of earlier ones whose deletion broke off. */
   undeleted(account: string, jobId: string): Promise<string[]>;
   /**
-   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. With `account`, one transaction
-   * is under way for it at a time, and calls made meanwhile go together in the next one. A job that no leader has seen
-   * yet leaves a trace of what is known of it, with the time of a one-time job that was due.
+   * Marks jobs deleted and cancels their unstarted runs (recorded). Idempotent. One transaction is under way for an
+   * account at a time, and calls made meanwhile go together in the next one. A job that no leader has seen yet leaves
+   * a trace of what is known of it, with the time of a one-time job that was due.
    */
-  cancel(jobs: readonly GoneJob[], account?: string): Promise<void>;
+  cancel(jobs: readonly GoneJob[], account: string): Promise<void>;
   /**
    * The same for the leader, which has other work: cancels only some of the runs when there are very many. False: there
    * may be more. None of them starts, since the jobs are marked.

@@ -127,7 +127,7 @@ test("to decide on overlap, runs that were asked for by hand are not read: there
   });
   await stop();
   expect(read).toEqual([[]]);
-  await ledger.cancel([of]);
+  await ledger.cancel([of], of.account ?? "");
 });
 
 test("two leaders, one database: each of 300 jobs is created once, ahead of its time", async () => {

@@ -218,7 +218,7 @@ test.each([
   worker();
   await create(of);
   await target.count(1);
-  await fixture.ledger.cancel([of]);
+  await fixture.cancel([of]);
   expect(await fixture.executions(of, 1)).toMatchObject([recorded]);
 });
 

@@ -280,7 +280,7 @@ describe("a webhook", () => {
     await create({ of: quick });
     await fixture.executions(quick, 1);
     expect(target.received).toHaveLength(1);
-    await fixture.ledger.cancel([deleted]);
+    await fixture.cancel([deleted]);
     waited = 1_000;
     secrets.resolve([SECRET]);
     await fixture.executions(slow, 1);

@@ -232,7 +232,7 @@ test("of jobs that were deleted before, which may be a million, nothing is writt
   const { id: account } = await accounts.create({ name: "busy" });
   const [deleted, live] = [job({ account }), job({ account })];
   await ledger.apply([change(deleted), change(live)]);
-  await ledger.cancel([deleted]);
+  await ledger.cancel([deleted], deleted.account ?? "");
   const before = await cursorOf(ledger, deleted);
   await accounts.delete(account);
   expect(await cursorOf(ledger, deleted)).toEqual(before);

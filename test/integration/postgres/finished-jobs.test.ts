@@ -95,6 +95,6 @@ test("one that is no longer over between the two looks is not found", async () =
   const of = await made({});
   const look = () => fixture.history.finishedJob({ before: BEFORE, jobUid: of.uid });
   expect(await look()).toBeDefined();
-  await fixture.ledger.cancel([of], of.account ?? "");
+  await fixture.cancel([of]);
   expect(await look()).toBeUndefined();
 });

@@ -88,7 +88,7 @@ describe("fire times that were due before a 410, and not decided", () => {
     await reconcile(of, next);
     expect(await recorded(of)).toEqual([paused]);
     expect((await fixture.runsOf(of)).map(({ scheduledAt }) => scheduledAt)).toEqual([next]);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
   });
 
   test("are when the decision on one loses against the 410", async () => {
@@ -115,7 +115,7 @@ test("runs behind a halt go when it is taken up: on record when due, without tra
   await fixture.ledger.liftHalt(of);
   await reconcile(of, at + MINUTE - 4 * SECOND, 15 * SECOND);
   expect((await fixture.runsOf(of)).map(({ scheduledAt }) => scheduledAt)).toEqual([at + MINUTE]);
-  await fixture.ledger.cancel([of]);
+  await fixture.cancel([of]);
 });
 
 test("no run starts after the 410 has been recorded, although nobody has taken the halt up", async () => {
@@ -144,7 +144,7 @@ test("a one-time that is halted before its time, by a run asked for by hand, run
   await fixture.ledger.liftHalt(of);
   await reconcile(of, at + 40 * SECOND);
   expect((await fixture.runsOf(of)).map(({ scheduledAt }) => scheduledAt)).toEqual([at]);
-  await fixture.ledger.cancel([of]);
+  await fixture.cancel([of]);
 });
 
 describe("a 410 that stops nothing tells of no time", () => {

@@ -56,7 +56,7 @@ describe("runs are locked in the order of their ids, whatever is done to them: t
     },
     {
       what: "cancelled",
-      act: (runs) => fixture.ledger.cancel(runs.slice(1).map(({ jobUid: uid }) => ({ uid }))),
+      act: (runs) => fixture.cancel(runs.slice(1).map(({ jobUid: uid }) => ({ uid }))),
     },
   ];
   test.each(acts)("$what", async ({ act }) => {
@@ -68,7 +68,7 @@ describe("runs are locked in the order of their ids, whatever is done to them: t
     const [last, first] = runs;
     if (last === undefined || first === undefined) throw new Error("not claimed");
     expect(await leavesSecond([run(first.id), run(last.id)], () => act(runs))).toBe(true);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
     await fixture.pool.query("delete from runs");
   });
 });
@@ -89,7 +89,7 @@ test("cursors are locked in the order of their jobs' uids", async () => {
   for (const act of [
     () => fixture.queue.close(runs.map((each) => success(each))),
     () => fixture.ledger.apply(again),
-    () => fixture.ledger.cancel(jobs),
+    () => fixture.cancel(jobs),
   ])
     expect(await leavesSecond([cursor(first.uid), cursor(last.uid)], act)).toBe(true);
 });

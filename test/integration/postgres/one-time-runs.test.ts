@@ -533,7 +533,7 @@ describe("put back to a time that it has run at", () => {
     expect(await fixture.ledger.runNow(newer, "k")).toBe(true);
     await fixture.queue.close([success(run)]);
     expect(await onceOf(of)).toBe("completed");
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
   });
 });
 
@@ -717,7 +717,7 @@ describe("refused at its start", () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);
     const run = await started(of);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
     await fixture.queue.release([run], Date.now() - 1);
     await refused(await claimOne(fixture.queue, of));
     expect(await reasonsOf(of)).toEqual(["deleted"]);
@@ -799,7 +799,7 @@ describe("dropped by a change", () => {
   test("deleted before it started: that is recorded", async () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await reasonsOf(of)).toEqual(["deleted"]);
   });

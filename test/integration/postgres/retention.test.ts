@@ -316,7 +316,7 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
     await fixture.apply(of);
     await fixture.ledger.runNow(of, "key");
   }
-  await fixture.ledger.cancel([fresh, old]);
+  await fixture.cancel([fresh, old]);
   await fixture.pool.query(
     "update job_cursors set deleted_at = now() - interval '8 days' where job_uid = $1",
     [old.uid],
@@ -332,7 +332,7 @@ test("a deleted job's cursor, revisions and keys stay a week; old revisions of a
     expect([table, await count(table, old.uid)]).toEqual([table, 0]);
     expect([table, await count(table, live.uid)]).toEqual([table, 1]);
   }
-  await fixture.ledger.cancel([live]);
+  await fixture.cancel([live]);
 });
 
 test("the key of a manual run stays for as long as the run is unfinished", async () => {
@@ -513,7 +513,7 @@ test("one that is told to end removes nothing more", async () => {
 test("a run that is still to be closed keeps the revision and the cursor of a job deleted long ago", async () => {
   const of = job();
   const attempt = await startedRun(fixture, of);
-  await fixture.ledger.cancel([of]);
+  await fixture.cancel([of]);
   await fixture.pool.query(
     "update job_cursors set deleted_at = now() - interval '8 days' where job_uid = $1",
     [of.uid],

@@ -85,7 +85,7 @@ describe("apply", () => {
       [jobs.map((of) => of.uid)],
     );
     expect(rows[0]?.n).toBe(1200);
-    await fixture.ledger.cancel(jobs);
+    await fixture.cancel(jobs);
   });
 
   test("a lost compare-and-set changes nothing of that job and all of the others", async () => {
@@ -105,7 +105,7 @@ describe("apply", () => {
     expect(await fixture.runsOf(a)).toEqual([]);
     expect(await fixture.missedOf(a)).toEqual([]);
     expect((await cursorOf(fixture.ledger, a)).position).toBe(1_000);
-    await fixture.ledger.cancel([a, b]);
+    await fixture.cancel([a, b]);
   });
 
   const dropped = [
@@ -143,7 +143,7 @@ describe("apply", () => {
     );
     expect((await fixture.runsOf(of)).map((run) => run.generation)).toEqual([2]);
     expect(await fixture.missedOf(of)).toEqual([]);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
   });
 
   test("a prepared run that fell due while an edit was decided is created anew, not missed", async () => {
@@ -156,7 +156,7 @@ describe("apply", () => {
     );
     expect((await fixture.runsOf(of)).map((run) => run.generation)).toEqual([2]);
     expect(await fixture.missedOf(of)).toEqual([]);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
   });
 
   test("one that the edit leaves to be decided again is not missed either", async () => {
@@ -297,7 +297,7 @@ describe("apply", () => {
       expect(result).toEqual({ conflicts: [], created: 1 });
       expect(await cursorOf(fixture.ledger, of)).toMatchObject({ position: now });
       if (becomes === "is under way") await fixture.queue.close([success(run)]);
-      await fixture.ledger.cancel([of]);
+      await fixture.cancel([of]);
     });
 
   test("a manual run moves to the new generation, and a claim on the old one is void", async () => {
@@ -341,7 +341,7 @@ describe("apply", () => {
     });
     expect(run).toMatchObject({ generation: 2, jobUid: of.uid });
     await fixture.queue.close(runs.filter(({ id }) => started.has(id)).map((one) => success(one)));
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
   });
 
   test("to move a run at its start nothing is read of what the job sends now: hundreds may have 256 KiB each", async () => {
@@ -363,7 +363,7 @@ describe("apply", () => {
     const run = await claimOne(fixture.queue, of);
     expect(run).toMatchObject({ generation: 2, spec: large });
     expect(run.destination).toBe(destinationKey(of.account ?? "", large.target));
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
   });
 
   test("a run whose job has a spec that only a newer release can read holds up no other's start", async () => {
@@ -387,7 +387,7 @@ describe("apply", () => {
       generation: 2,
       spec: { refusal: UNREADABLE },
     });
-    await fixture.ledger.cancel([newer, known]);
+    await fixture.cancel([newer, known]);
   });
 
   test("workers hear at once of what is created, asked for or moved, and when it may start at the earliest", async () => {
@@ -409,7 +409,7 @@ describe("apply", () => {
     const [run] = await fixture.runsOf(of);
     expect(heard).toEqual([null, later, run?.scheduledAt, run?.scheduledAt]);
     off();
-    await fixture.ledger.cancel([of, other]);
+    await fixture.cancel([of, other]);
   });
 
   test("a manual run of a job without an account is missed, whatever the position", async () => {
@@ -462,7 +462,7 @@ describe("apply", () => {
     ]);
     expect(await fixture.missedOf(of)).toEqual([{ reason: "overlap", count: 1 }]);
     await fixture.queue.close([success(started)]);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
   });
 
   test("what is replaced between attempts has its execution, and is not missed", async () => {
@@ -502,7 +502,7 @@ describe("apply", () => {
       new Set(["manual 3", "schedule 3"]),
     );
     expect(await fixture.missedOf(back)).toEqual([]);
-    await fixture.ledger.cancel([back]);
+    await fixture.cancel([back]);
   });
 
   test("a restored backup's edit takes the place of the revision with its number", async () => {
@@ -561,15 +561,15 @@ describe("apply", () => {
     console.log(
       `1,000 runs: claim ${Math.round(starting - claiming)} ms, start ${Math.round(closing - starting)} ms, close ${Math.round(end - closing)} ms`,
     );
-    await fixture.ledger.cancel(jobs);
+    await fixture.cancel(jobs);
   });
 });
 
 describe("cancel, orphans, runNow", () => {
   test("cancel is final, also against a leader that never saw a cursor", async () => {
     const of = job();
-    await fixture.ledger.cancel([of]);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
+    await fixture.cancel([of]);
     const result = await fixture.ledger.apply([change(of, { create: [scheduled(Date.now())] })]);
     expect(result).toEqual({ conflicts: [of.uid], created: 0 });
     expect((await cursorOf(fixture.ledger, of)).deleted).toBe(true);
@@ -590,8 +590,8 @@ describe("cancel, orphans, runNow", () => {
       const { inMs, suspend } = given;
       const of = job();
       of.spec = { ...of.spec, suspend, schedule: { kind: "once", at: Date.now() + inMs } };
-      await fixture.ledger.cancel([of]);
-      await fixture.ledger.cancel([of]);
+      await fixture.cancel([of]);
+      await fixture.cancel([of]);
       expect(await createRunHistory({ pool: fixture.pool }).hasTrace(of.account ?? "", of.id)).toBe(
         true,
       );
@@ -635,7 +635,7 @@ describe("cancel, orphans, runNow", () => {
   test("a cancelled job's started run is told to stop", async () => {
     const of = job();
     const run = await startedRun(fixture, of);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
     expect(await fixture.queue.unwanted([run.id])).toEqual(new Map([[run.id, "deleted"]]));
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
   });
@@ -662,7 +662,7 @@ describe("cancel, orphans, runNow", () => {
       const of = job();
       await fixture.apply(of);
       await waiting(of, DROPPED_AT_ONCE + 1, trigger);
-      if (by === "a deletion") await fixture.ledger.cancel([of]);
+      if (by === "a deletion") await fixture.cancel([of]);
       else await fixture.apply(of, { to: { startable: false } });
       expect(await fixture.runsOf(of)).toEqual([]);
       // One for each statement.
@@ -708,7 +708,7 @@ describe("cancel, orphans, runNow", () => {
     });
     const [started] = await Promise.all([
       fixture.queue.start(runs),
-      fixture.anotherLedger().cancel(jobs),
+      fixture.anotherLedger().cancel(jobs, "an account"),
     ]);
     const left = await fixture.ledger.unfinished(jobs.map((of) => of.uid));
     const states = [...left.values()].flat();
@@ -722,7 +722,7 @@ describe("cancel, orphans, runNow", () => {
     const run = await claimed(fixture, of);
     const starting = await openTransaction(fixture.pool);
     expect(await startRuns(starting.client, [run])).toEqual(new Set([run.id]));
-    const cancelling = fixture.anotherLedger().cancel([of]);
+    const cancelling = fixture.anotherLedger().cancel([of], "an account");
     await untilLockWaits(fixture.pool);
     await starting.commit();
     await cancelling;
@@ -734,7 +734,7 @@ describe("cancel, orphans, runNow", () => {
   test("orphans are cursors that the store no longer has", async () => {
     const [kept, lost, gone] = [job(), job(), job()];
     await fixture.ledger.apply([change(kept), change(lost), change(gone)]);
-    await fixture.ledger.cancel([gone]);
+    await fixture.cancel([gone]);
     const orphans = await fixture.ledger.orphans(new Set([kept.uid]));
     expect(orphans).toContain(lost.uid);
     expect(orphans).not.toContain(kept.uid);
@@ -763,7 +763,7 @@ describe("cancel, orphans, runNow", () => {
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.ledger.runNow(of, "key-2")).toBe(true);
     expect(await fixture.runsOf(of)).toHaveLength(1);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
     expect(await fixture.ledger.runNow(of, "key-3")).toBe(false);
     expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
   });

@@ -134,7 +134,7 @@ async function statements(): Promise<Map<string, string | undefined>> {
   await queue.close([success(later)]);
   const create = [scheduled(past)];
   await ledger.apply([change(back, { from: await cursorOf(ledger, back), create })]);
-  await ledger.cancel([back]);
+  await ledger.cancel([back], back.account ?? "");
 
   await claimed(parts, job(), { leaseMs: -1 });
   await queue.reap();
@@ -155,7 +155,7 @@ async function statements(): Promise<Map<string, string | undefined>> {
     }),
   ]);
   await ledger.runNow(of, "now");
-  await ledger.cancel([of]);
+  await ledger.cancel([of], of.account ?? "");
   return said;
 }
 

@@ -375,7 +375,7 @@ describe("close", () => {
   const unwanted: { why: string; by: (of: Job) => Promise<unknown> }[] = [
     { why: "changed", by: (of) => fixture.apply({ ...of, generation: 2 }) },
     { why: "paused", by: (of) => fixture.apply(of, { to: { startable: false } }) },
-    { why: "deleted", by: (of) => fixture.ledger.cancel([of]) },
+    { why: "deleted", by: (of) => fixture.cancel([of]) },
   ];
   test.each(unwanted)("is not retried: its job was $why under the attempt", async ({ by }) => {
     const of = job();
@@ -764,7 +764,7 @@ describe("reap", () => {
     );
     expect((await fixture.queue.reap()).interrupted).toBe(1);
     expect(await fixture.runsOf(of)).toMatchObject([{ id: run.id, attempts: 1 }]);
-    await fixture.ledger.cancel([of]);
+    await fixture.cancel([of]);
   });
 
   test("one that was started a month ago does not hold up the others", async () => {

@@ -5,7 +5,7 @@ import type { Job } from "../../../src/domain/job.ts";
 import { isoUtc } from "../../../src/domain/instant.ts";
 import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { RunHistory } from "../../../src/domain/ports/run-history.ts";
-import type { LedgerChange, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
+import type { GoneJob, LedgerChange, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
 import type {
   ClaimedRun,
@@ -34,6 +34,8 @@ export interface RunsFixture {
   anotherLedger(): RunLedger;
   /** Applies this change to the job as its cursor is now; by default one that arms the job. */
   apply(of: Job, options?: ChangeOptions): ReturnType<RunLedger["apply"]>;
+  /** Cancels the jobs as one account's deletion of them. */
+  cancel(jobs: readonly GoneJob[]): Promise<void>;
   /** How many fire times its queues refused to start because their deadline had passed. */
   readonly pastDeadline: number;
   /** The job's unfinished runs. */
@@ -86,6 +88,7 @@ export async function runsFixture(
     },
     anotherLedger: () => createRunLedger({ pool: pools(4) }),
     apply: (of, options) => applyTo(ledger, of, options),
+    cancel: (jobs) => ledger.cancel(jobs, "an account"),
     runsOf: async ({ uid }) => (await ledger.unfinished([uid])).get(uid) ?? [],
     executionsOf: ({ account, id }) =>
       history.executions({ account: account ?? "", jobId: id, limit: 1_000, offset: 0 }),

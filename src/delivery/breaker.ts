@@ -12,7 +12,7 @@ export type Call = Record<Verdict, () => void>;
 export const BUCKETS = 3;
 
 /** Calls that a window must have before their failures can open the circuit. */
-export const MINIMUM_CALLS = 5;
+const MINIMUM_CALLS = 5;
 
 /**
  * An opossum breaker, closed at first; only this file knows opossum. It costs kilobytes, and has no timer while it is

@@ -6,8 +6,7 @@ import type { ListedJob } from "./listed-job.ts";
  * nothing: not even the object that is handed out.
  */
 export interface JobRoster {
-  /** False: the roster had an equal or newer one. */
-  put(job: ListedJob): boolean;
+  put(job: ListedJob): void;
   remove(uid: string): void;
   has(uid: string): boolean;
   /** Oldest first, the id as tie-break. A new array after each change. */
@@ -26,11 +25,10 @@ export function createJobRoster(): JobRoster {
   return {
     put(job) {
       const known = byUid.get(job.uid);
-      if (known && (known.generation > job.generation || isSame(known, job))) return false;
+      if (known && (known.generation > job.generation || isSame(known, job))) return;
       bytes += bytesOf(job) - (known ? bytesOf(known) : 0);
       byUid.set(job.uid, job);
       sorted = undefined;
-      return true;
     },
     remove(uid) {
       const known = byUid.get(uid);

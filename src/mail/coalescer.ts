@@ -7,14 +7,14 @@ import { beginStatement, type Pace } from "../waiting/pace.ts";
  */
 export function createCoalescer<T>(
   load: (key: string) => Promise<T>,
-  pace?: Pace,
+  pace: Pace,
 ): (key: string) => Promise<T> {
   /** Keys whose load runs, with the promise of the next load if somebody waits for one. */
   const running = new Map<string, PromiseWithResolvers<T> | null>();
 
   function start(key: string): Promise<T> {
     running.set(key, null);
-    const untilNext = pace && beginStatement(pace);
+    const untilNext = beginStatement(pace);
     const work = load(key);
     void goOn(key, work, untilNext);
     return work;
@@ -23,11 +23,11 @@ export function createCoalescer<T>(
   async function goOn(
     key: string,
     work: Promise<T>,
-    untilNext?: () => Promise<void>,
+    untilNext: () => Promise<void>,
   ): Promise<void> {
     // Its own callers handle a rejection.
     await Promise.allSettled([work]);
-    if (running.get(key)) await untilNext?.();
+    if (running.get(key)) await untilNext();
     const waiting = running.get(key);
     if (waiting) waiting.resolve(start(key));
     else running.delete(key);

@@ -204,10 +204,10 @@ async function apply(request: {
  * ones wait behind it, even to read. So each try waits only for the session's lock_timeout, lets the others
  * through, and begins again, as often as it takes; after a deadlock, too.
  */
-async function givingWay<T>(
+async function givingWay(
   request: { client: Queryable; onProgress: Progress },
-  work: () => Promise<T>,
-): Promise<T> {
+  work: () => Promise<void>,
+): Promise<void> {
   const { client, onProgress } = request;
   for (;;) {
     try {

@@ -141,6 +141,7 @@ export function accountRoutes(options: AccountRouteOptions) {
       } catch (error) {
         // Nobody could get into the account, and it would keep its name taken.
         await accounts.delete(account.id);
+        // The invitation's `email` is called `owner_email` in this request.
         return renamed("email", "owner_email")(error);
       }
     },
@@ -198,7 +199,6 @@ function invitationView({ id, email, role, createdAt, expiresAt }: Invitation) {
   return { id, email, role, created_at: isoUtc(createdAt), expires_at: isoUtc(expiresAt) };
 }
 
-/** The invitation's `email` is called `owner_email` in the request that creates the account. */
 function noNamespaces(): ApiError {
   return invalid([
     { field: "namespace", message: "means nothing here: jobs are kept in PostgreSQL" },

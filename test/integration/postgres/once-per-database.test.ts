@@ -24,7 +24,7 @@ const waiting = async () => {
 test("of several at once one does it, and the others wait until it is done", async () => {
   let done = 0;
   const comers = Array.from({ length: 4 }, async () => {
-    const ran = await oncePerDatabase({
+    await oncePerDatabase({
       url: database.url,
       key: "at once",
       work: async () => {
@@ -32,16 +32,15 @@ test("of several at once one does it, and the others wait until it is done", asy
         done += 1;
       },
     });
-    return { ran, done };
+    return done;
   });
-  const ran = await Promise.all(comers);
-  expect(ran.map((one) => one.done)).toEqual([1, 1, 1, 1]);
-  expect(ran.filter((one) => one.ran)).toHaveLength(1);
+  expect(await Promise.all(comers)).toEqual([1, 1, 1, 1]);
 });
 
 test("they wait for as long as it takes, whatever time limits the role has", async () => {
   const theirs = ["transaction_timeout", "statement_timeout", "lock_timeout"];
   const options = theirs.map((setting) => `-c ${setting}=200ms`).join(" ");
+  let done = 0;
   const comers = Array.from({ length: 2 }, () =>
     oncePerDatabase({
       url: `${database.url}?options=${encodeURIComponent(options)}`,
@@ -49,10 +48,12 @@ test("they wait for as long as it takes, whatever time limits the role has", asy
       work: async () => {
         await expect.poll(waiting).toBe(1);
         await pool.query("select pg_sleep(0.5)");
+        done += 1;
       },
     }),
   );
-  expect((await Promise.all(comers)).filter((ran) => ran)).toHaveLength(1);
+  await Promise.all(comers);
+  expect(done).toBe(1);
 });
 
 test("what failed is done by the next, and then never again", async () => {
@@ -71,7 +72,7 @@ test("what failed is done by the next, and then never again", async () => {
       throw new Error("half-way");
     }),
   ).rejects.toThrow("half-way");
-  expect(await attempt("succeeds", async () => undefined)).toBe(true);
-  expect(await attempt("again", async () => undefined)).toBe(false);
+  await attempt("succeeds", async () => undefined);
+  await attempt("again", async () => undefined);
   expect(outcomes).toEqual(["fails", "succeeds"]);
 });

@@ -41,11 +41,14 @@ test("whoever comes while a load runs shares the next one, which begins millisec
 test("never are two loads of one key under way, whoever comes in whichever turn", async () => {
   let underWay = 0;
   let most = 0;
-  const load = createCoalescer(async () => {
-    most = Math.max(most, (underWay += 1));
-    await setImmediate();
-    underWay -= 1;
-  });
+  const load = createCoalescer(
+    async () => {
+      most = Math.max(most, (underWay += 1));
+      await setImmediate();
+      underWay -= 1;
+    },
+    { timers: new FakeTime(0), monotonic: () => 0 },
+  );
   const calls = [load("a"), load("a")];
   await calls[0];
   for (let turn = 0; turn < 10; turn += 1) {

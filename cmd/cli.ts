@@ -3,7 +3,11 @@
 import { configuredCluster, createAccountsInCluster } from "../src/admin/accounts-in-cluster.ts";
 import { CommandFailed, UsageError, type AdminStores } from "../src/admin/command.ts";
 import { parseCommandLine, type ParsedCommandLine } from "../src/admin/command-line.ts";
-import { readConfiguration, required } from "../src/configuration/configuration.ts";
+import {
+  readConfiguration,
+  required,
+  type Configuration,
+} from "../src/configuration/configuration.ts";
 import { StartProblem } from "../src/configuration/start-problem.ts";
 import { createDestinationPolicy } from "../src/network/destination-policy.ts";
 import { parseDestinationRules } from "../src/network/destination-rules.ts";
@@ -58,7 +62,8 @@ try {
 
 async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<void> {
   const { command, output } = parsed;
-  const database = await locateDatabase();
+  const configuration = readEnvironment("admin");
+  const database = await locateDatabase(configuration);
   databaseUrl = database.url;
   if (database.dataDir !== undefined) lookAt = `the data directory ${database.dataDir}`;
   const pool = createPool({ url: database.url, applicationName: "carillon admin", max: 2 });
@@ -69,7 +74,7 @@ async function run(parsed: ParsedCommandLine & { kind: "command" }): Promise<voi
     });
     const result = await command.run({
       ...parsed.arguments,
-      stores: createStores(pool, database),
+      stores: createStores(pool, database, configuration),
       readStandardInput: () => readText(process.stdin),
     });
     // When a new key could not be printed, the command must not look as if it had succeeded.
@@ -102,8 +107,7 @@ interface Database {
   dataDir?: string;
 }
 
-async function locateDatabase(): Promise<Database> {
-  const configuration = readEnvironment("admin");
+async function locateDatabase(configuration: Configuration): Promise<Database> {
   const { databaseUrl: url, encryptionKeys } = configuration;
   if (url !== undefined && encryptionKeys !== undefined) return { url, encryptionKeys };
   const dataDir = required(configuration, "dataDir");
@@ -118,13 +122,12 @@ async function locateDatabase(): Promise<Database> {
   );
 }
 
-function createStores(pool: Pool, { encryptionKeys, dataDir }: Database): AdminStores {
+function createStores(
+  pool: Pool,
+  { encryptionKeys, dataDir }: Database,
+  { jobStore, databaseUrl: url, watchNamespaces = [] }: Configuration,
+): AdminStores {
   const keyRing = lazyKeyRing(encryptionKeys);
-  const {
-    jobStore,
-    databaseUrl: url,
-    watchNamespaces = [],
-  } = readConfiguration("admin", process.env);
   // An empty variable counts as unset.
   const named = Boolean(process.env["KUBECONFIG"] || process.env["KUBERNETES_SERVICE_HOST"]);
   const inCluster = createAccountsInCluster({

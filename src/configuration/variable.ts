@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { isNamespaceName, isResourceName } from "../domain/kubernetes-name.ts";
+import { isLoopbackHost } from "../domain/loopback-host.ts";
 
 /** The programs that read the environment. */
 export type Program = "standalone" | "gateway" | "controller" | "migrate" | "admin";
@@ -133,7 +134,7 @@ export function secureUrl(
     ...variable,
     parse(given) {
       const url = URL.parse(given);
-      if (url?.protocol !== "https:" && !(url?.protocol === "http:" && isLoopback(url.hostname)))
+      if (url?.protocol !== "https:" && !(url?.protocol === "http:" && isLoopbackHost(url.host)))
         throw new Error("must be an https:// URL (http:// only on localhost)");
       if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "")
         throw new Error("must have no user name, password, query or fragment");
@@ -142,10 +143,6 @@ export function secureUrl(
       return url;
     },
   };
-}
-
-function isLoopback(hostname: string): boolean {
-  return /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
 export function list(variable: Omit<Variable<string[]>, "parse">): Variable<string[]> {

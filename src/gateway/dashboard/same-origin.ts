@@ -1,5 +1,5 @@
+import { isLoopbackHost } from "../../domain/loopback-host.ts";
 import { ApiError } from "../errors.ts";
-import { isLoopbackHost } from "./session-cookie.ts";
 
 /**
  * A request that changes something must come from the dashboard itself. Browsers say where a POST comes from

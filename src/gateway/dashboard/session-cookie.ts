@@ -1,4 +1,5 @@
 import { SESSION_DAYS } from "../../domain/account.ts";
+import { isLoopbackHost } from "../../domain/loopback-host.ts";
 
 /**
  * A cookie of this very host. `__Host-` binds it to host and TLS (RFC 6265bis 4.1.3.2), so that no sibling
@@ -33,17 +34,6 @@ function singleSignOn(state: string): HostCookie {
 
 /** The form of our own states; what comes back may be anything. */
 const STATE = /^[\w-]{8,}$/;
-
-/** Whether the Host header names this machine itself: `localhost:8080`, `127.0.0.1`, `[::1]`, `a.localhost`. */
-export function isLoopbackHost(host: string): boolean {
-  const name = host.replace(/:\d+$/, "").toLowerCase();
-  return (
-    name === "localhost" ||
-    name.endsWith(".localhost") ||
-    name === "[::1]" ||
-    /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(name)
-  );
-}
 
 /** The session token among the cookies of a request to `host`; undefined when there is none. */
 export function readSessionCookie(header: string, host: string): string | undefined {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { isLoopbackHost } from "../../../../src/domain/loopback-host.ts";
 import { ApiError } from "../../../../src/gateway/errors.ts";
 import { refuseCrossOrigin } from "../../../../src/gateway/dashboard/same-origin.ts";
 import {
-  isLoopbackHost,
   readSessionCookie,
   sessionCookie,
 } from "../../../../src/gateway/dashboard/session-cookie.ts";

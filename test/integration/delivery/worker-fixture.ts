@@ -34,6 +34,8 @@ export interface WorkerFixture extends RunsFixture {
   /** PostgreSQL's clock, shared by all workers. */
   clock: Clock;
   smtp: { current: SmtpSettings | undefined };
+  /** Every account's mails go to the server on this port from now on. */
+  mailThrough(port: number): void;
   /** Starts one more worker, with a queue of its own, as if in another process. */
   worker(options?: {
     id?: string;
@@ -92,6 +94,17 @@ export async function workerFixture(
     metrics,
     clock,
     smtp,
+    mailThrough: (port) => {
+      smtp.current = {
+        host: "127.0.0.1",
+        port,
+        username: null,
+        password: null,
+        from: "jobs@sender.example",
+        tls: "none",
+        revision: String(port),
+      };
+    },
     worker: (options = {}) => {
       workers += 1;
       const stopping = new AbortController();

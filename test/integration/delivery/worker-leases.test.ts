@@ -42,15 +42,7 @@ async function mailServer(script: SmtpScript): Promise<ScriptedServer> {
   onEnd(() => {
     server.close();
   });
-  fixture.smtp.current = {
-    host: "127.0.0.1",
-    port: server.port,
-    username: null,
-    password: null,
-    from: "jobs@sender.example",
-    tls: "none",
-    revision: String(server.port),
-  };
+  fixture.mailThrough(server.port);
   return server;
 }
 
@@ -60,7 +52,7 @@ async function create(of: Job, at = Date.now() - 50): Promise<void> {
 }
 
 async function runIdOf(of: Job): Promise<string> {
-  const [run] = (await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? [];
+  const [run] = await fixture.runsOf(of);
   if (run === undefined) throw new Error(`no unfinished run of ${of.id}`);
   return run.id;
 }
@@ -192,7 +184,7 @@ describe("Replace", () => {
     await target.count(1);
     await fixture.apply(of, { replace: [await runIdOf(of)] });
     await fixture.executions(of, 1);
-    expect((await fixture.ledger.unfinished([of.uid])).get(of.uid) ?? []).toEqual([]);
+    expect(await fixture.runsOf(of)).toEqual([]);
   });
 });
 

@@ -26,13 +26,9 @@ test("hands unstarted runs back and lets started ones finish", async () => {
   await target.count(1);
   const waiting = webhookJob(target.url);
   await create({ of: waiting, at: Date.now() + 60_000 });
-  await expect
-    .poll(async () => (await fixture.ledger.unfinished([waiting.uid])).get(waiting.uid)?.[0]?.state)
-    .toBe("claimed");
+  await expect.poll(async () => (await fixture.runsOf(waiting))[0]?.state).toBe("claimed");
   const stopped = running.stop();
-  await expect
-    .poll(async () => (await fixture.ledger.unfinished([waiting.uid])).get(waiting.uid)?.[0]?.state)
-    .toBe("queued");
+  await expect.poll(async () => (await fixture.runsOf(waiting))[0]?.state).toBe("queued");
   release?.();
   await stopped;
   expect(await fixture.executions(started, 1)).toMatchObject([{ status: "success" }]);
@@ -54,15 +50,7 @@ test("closes what does not finish in time as interrupted", async () => {
 test("what waits for a connection to the mail server is handed back: nothing of it has left", async () => {
   const server = await startScriptedServer({ END: "hang" });
   onEnd(() => server.close());
-  fixture.smtp.current = {
-    host: "127.0.0.1",
-    port: server.port,
-    username: null,
-    password: null,
-    from: "jobs@sender.example",
-    tls: "none",
-    revision: String(server.port),
-  };
+  fixture.mailThrough(server.port);
   const account = crypto.randomUUID();
   const letter = {
     kind: "email",

@@ -327,15 +327,7 @@ async function loggedRecipients(of: Job): Promise<string[]> {
 async function mailServer() {
   const catcher = await startMailCatcher({ smtpPort: 0, httpPort: 0, host: "127.0.0.1" });
   onEnd(() => catcher.close());
-  fixture.smtp.current = {
-    host: "127.0.0.1",
-    port: catcher.smtpPort,
-    username: null,
-    password: null,
-    from: "jobs@sender.example",
-    tls: "none",
-    revision: String(catcher.smtpPort),
-  };
+  fixture.mailThrough(catcher.smtpPort);
   return catcher;
 }
 

@@ -40,7 +40,7 @@ const PATIENCE = 100;
  * meanwhile was told that none of its runs starts any more.
  */
 const LATE = 100;
-const UNREADABLE = {
+const SENDER_UNREAD = {
   webhook: "signing secrets cannot be read for now",
   email: "SMTP settings cannot be read for now",
 };
@@ -71,8 +71,8 @@ export function createStarter(options: {
   const { queue, clock, monotonic, log, held, leases, recorder, breakers, runner, onFinished } =
     options;
   const warnings = {
-    webhook: createSwarmWarning({ log, monotonic, message: UNREADABLE.webhook }),
-    email: createSwarmWarning({ log, monotonic, message: UNREADABLE.email }),
+    webhook: createSwarmWarning({ log, monotonic, message: SENDER_UNREAD.webhook }),
+    email: createSwarmWarning({ log, monotonic, message: SENDER_UNREAD.email }),
   };
   const background = new Set<Promise<void>>();
 
@@ -211,7 +211,7 @@ export function createStarter(options: {
     } catch (error) {
       const fields = { err: error, account };
       if (error instanceof DependencyUnavailable) warnings[kind](fields);
-      else log.warn(fields, UNREADABLE[kind]);
+      else log.warn(fields, SENDER_UNREAD[kind]);
       return undefined;
     }
   }

@@ -161,8 +161,15 @@ function messageIdOf(given: string | undefined, from: string): string {
 }
 
 /**
+ * The part of an awaited mail's time in which it no longer begins. While more mails come than the server takes, those
+ * with the least time left have the next turns: begun with none, all of them would be cut off on their way, some after
+ * the server had taken them.
+ */
+const KEPT_FOR_SENDING = 1 / 6;
+
+/**
  * Runs `work` with a signal that aborts with the caller's, or `ms` after `work` calls `begin`. Without a signal
- * somebody waits for the answer: then it aborts after `ms` in all.
+ * somebody waits for the answer: then it aborts after `ms` in all, and earlier if `begin` has not been called by then.
  */
 async function withTimeLimit<T>(
   { timers, ms, signal }: { timers: Timers; ms: number; signal?: AbortSignal | undefined },
@@ -173,11 +180,19 @@ async function withTimeLimit<T>(
     controller.abort(signal?.reason);
   };
   let begun = false;
-  const start = (): Timer =>
-    timers.after(ms, () => {
-      controller.abort(begun ? new MailTimedOut(ms) : new ServerBusy(ms));
+  let timer: Timer | undefined;
+  const endAfter = (left: number): void => {
+    timer = timers.after(left, () => {
+      controller.abort(new MailTimedOut(ms));
     });
-  let timer = signal === undefined ? start() : undefined;
+  };
+  if (signal === undefined) {
+    const kept = ms * KEPT_FOR_SENDING;
+    timer = timers.after(ms - kept, () => {
+      if (begun) endAfter(kept);
+      else controller.abort(new ServerBusy(ms - kept));
+    });
+  }
   signal?.addEventListener("abort", abort, { once: true });
   if (signal?.aborted) abort();
   try {
@@ -186,7 +201,7 @@ async function withTimeLimit<T>(
       awaited: signal === undefined,
       begin: () => {
         begun = true;
-        timer ??= start();
+        if (timer === undefined) endAfter(ms);
       },
     });
   } finally {

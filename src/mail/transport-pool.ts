@@ -53,7 +53,7 @@ export interface TransportPool {
 
 /**
  * Mails that may wait when an awaited one comes. Each keeps its text in memory. If a server takes a second for each
- * mail, ten connections send about so many within the time of a mail: further ones would wait in vain. Mails of
+ * mail, ten connections send about so many before it is too late for a turn: further ones would wait in vain. Mails of
  * jobs are not refused, because their worker starts only a few at a time.
  */
 const MOST_WAITING = 500;

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { until } from "../../until.ts";
 import { HELLO, mailerFixture } from "./mailer-fixture.ts";
 
@@ -33,9 +33,9 @@ async function busy() {
       first.resolve("250 queued");
     },
     /** Sends one more; resolves when it waits. */
-    wait: async (signal: AbortSignal) => {
+    wait: async (signal?: AbortSignal) => {
       const { revisions } = sending.state;
-      const sent = sending.send("a", HELLO, { signal });
+      const sent = sending.send("a", HELLO, signal && { signal });
       await until("its settings", () => sending.state.revisions > revisions);
       for (let turn = 0; turn < 10; turn += 1) await setImmediate();
       return { sent };
@@ -76,6 +76,33 @@ describe("a mail that waits for a connection", () => {
     });
     expect(await Promise.all(ofJobs)).toMatchObject([{ serverFault: true }, { serverFault: true }]);
     expect(server.seen.connections).toBe(2);
+  });
+
+  // The longest that wait are the next to have a turn: cut off on their way, all would fail, and some be sent all the same.
+  test.each([
+    { waits: 49_000, is: { kind: "accepted" }, mails: 2 },
+    {
+      waits: 51_000,
+      is: {
+        error:
+          "the account's SMTP server is busy: no connection was free for the mail within 50 s, it was not sent",
+        outcomeUnknown: false,
+      },
+      mails: 1,
+    },
+  ])("begins only with time left to be sent: after $waits ms", async ({ waits, is, mails }) => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      const { inFlight, wait, goOn, server } = await busy();
+      const { sent } = await wait();
+      await vi.advanceTimersByTimeAsync(waits);
+      goOn();
+      expect(await inFlight).toMatchObject({ kind: "accepted" });
+      expect(await sent).toMatchObject(is);
+      expect(server.seen.mails).toBe(mails);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   test("ends with its signal, and is not sent", async () => {

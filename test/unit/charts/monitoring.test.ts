@@ -73,9 +73,31 @@ describe("alerts", async () => {
     expect(expr).toMatch(/\bby \(namespace\b/);
   });
 
-  test("what a counter begins with counts as missed: increase() sees nothing of it", () => {
-    const missed = rules.find(({ alert }) => alert === "CarillonRunsMissed")?.expr;
-    expect(missed).toContain("unless last_over_time(carillon_runs_missed_total[1d] offset 15m)");
+  test.each([
+    { alert: "CarillonRunsMissed", counter: "carillon_runs_missed_total" },
+    { alert: "CarillonRunsInterrupted", counter: "carillon_runs_reaped_total" },
+  ])(
+    "$alert hears of what a counter begins with: increase() sees nothing of it",
+    ({ alert, counter }) => {
+      const { expr } = rules.find((rule) => rule.alert === alert) ?? {};
+      expect(expr).toContain(`unless last_over_time(${counter}[1d] offset 15m)`);
+    },
+  );
+
+  test("failing emails are compared with those that went to a server, not with those turned away", () => {
+    const { help = "" } = descriptions.find(({ name }) => name === "carillon_emails_total") ?? {};
+    const [, outcomes = ""] = /outcome \((.+)\)/.exec(help) ?? [];
+    // A new outcome must be added here deliberately.
+    expect(outcomes.split(", ").map((outcome) => outcome.replace(/:.*/, ""))).toEqual([
+      "sent",
+      "failed",
+      "queue_full",
+      "unconfigured",
+    ]);
+    const expr = rules.find(({ alert }) => alert === "CarillonEmailsFailing")?.expr ?? "";
+    const [failed, all] = expr.split(" / ");
+    expect(failed).toContain('carillon_emails_total{outcome="failed"}');
+    expect(all).toContain('carillon_emails_total{outcome=~"sent|failed"}');
   });
 
   test("failing runs are those that failed, not those that somebody ended on purpose", () => {

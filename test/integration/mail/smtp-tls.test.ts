@@ -125,7 +125,7 @@ describe.each([
     });
     expect(await mailer(others.port, { tls, host }).send("a", HELLO)).toMatchObject({
       kind: "failed",
-      error: "SMTP server: the receiver's certificate is for another name",
+      error: "SMTP server: the server's certificate is for another name",
     });
     expect(others.mails).toEqual([]);
   });
@@ -140,7 +140,7 @@ describe.each([
     const sending = mailer(port, { tls, username: "u", password: "hunter2" });
     expect(await sending.send("a", HELLO)).toMatchObject({
       kind: "failed",
-      error: expect.stringMatching(/^SMTP server: the receiver's certificate /),
+      error: expect.stringMatching(/^SMTP server: the server's certificate /),
       retryable: true,
       outcomeUnknown: false,
       serverFault: true,

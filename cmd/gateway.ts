@@ -14,6 +14,6 @@ await serve("gateway", async ({ configuration, foundation, store, readiness, shu
   shutdown.add("gateway", async () => {
     await Promise.all([gateway.close(), finishedJobs.end()]);
   });
-  foundation.log.info({ url }, "ready");
+  foundation.log.info({ url }, "started");
   return { working: true };
 });

@@ -96,13 +96,27 @@ export async function serve(
       : createPostgresJobs(foundation);
 
     let part: RunningPart | undefined;
+    let ready = false;
+    const said = new Set<string>();
+    const pingJobs = async () => {
+      try {
+        await store.jobs.ping();
+      } catch (error) {
+        const reason = problemOf(error, databaseUrl) ?? (error as Error).message;
+        // Each reason once, not at every probe. Later the parts say what fails.
+        if (cluster && !ready && !said.has(reason))
+          log.warn({ reason }, "waiting for the Kubernetes API");
+        said.add(reason);
+        throw error;
+      }
+    };
     const namespaces = () => {
       if (part?.refused?.length) throw new Error("a watched namespace refuses to be listed");
     };
     const readiness = createReadiness(
       createDependencyChecks({
         postgres: () => foundation.pingDatabase(),
-        jobs: () => store.jobs.ping(),
+        jobs: pingJobs,
         [program]: () => {
           if (!part?.working) throw new Error("still starting, or cannot do its work");
         },
@@ -113,6 +127,11 @@ export async function serve(
       // One of many namespaces must not hold up an upgrade.
       { optional: ["namespaces"] },
     );
+    const becomeReady = async () => {
+      await untilReady(readiness, terminated);
+      ready = true;
+      if (!terminated.aborted) log.info("ready");
+    };
     const health = await onPort(
       "CARILLON_METRICS_PORT",
       startHealthServer({
@@ -130,7 +149,7 @@ export async function serve(
       const pod = configuration.podName ?? hostname();
       const identity = `${pod}-${process.pid}-${Date.now().toString(36)}`;
       part = await start({ configuration, foundation, store, readiness, shutdown, identity });
-      void untilReady(readiness, terminated);
+      void becomeReady();
       await aborted(terminated);
       log.info("ending");
     }

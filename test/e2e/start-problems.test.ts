@@ -15,6 +15,7 @@ import {
 } from "../postgres/database.ts";
 import { migrateUpTo } from "../postgres/older-schema.ts";
 import { until } from "../until.ts";
+import { kubeconfigText } from "../kubernetes/own-control-plane.ts";
 import { run, startStandalone, type Standalone } from "./program.ts";
 
 let directory: string;
@@ -301,8 +302,12 @@ const STARTING_UP = (() => {
   return Buffer.concat([Buffer.from("E"), length, fields]);
 })();
 
-const gatewayOn = (databaseUrl: string) =>
-  run("gateway", {
+const partOn = (
+  part: "gateway" | "controller",
+  databaseUrl: string,
+  env: Record<string, string> = {},
+) =>
+  run(part, {
     env: {
       DATABASE_URL: databaseUrl,
       CARILLON_ENCRYPTION_KEYS: `k1:${Buffer.alloc(32, 1).toString("base64")}`,
@@ -310,8 +315,10 @@ const gatewayOn = (databaseUrl: string) =>
       CARILLON_LOG_FORMAT: "json",
       PORT: "0",
       CARILLON_METRICS_PORT: "0",
+      ...env,
     },
   });
+const gatewayOn = (databaseUrl: string) => partOn("gateway", databaseUrl);
 
 test("a gateway does not wait for a database that nobody has migrated, or that others have sealed", async () => {
   const empty = await createEmptyDatabase();
@@ -353,6 +360,43 @@ test("a gateway waits for a database that is away, says so once, and ends when i
   expect(gateway.stdout()).not.toContain('"msg":"ready"');
   away.close();
 });
+
+test.each(["gateway", "controller"] as const)(
+  "a %s without an API server is not ready, and says each reason once; with all that it needs it is",
+  async (part) => {
+    const database = await createTestDatabase();
+    let tries = 0;
+    const away = createServer((socket) => {
+      tries += 1;
+      socket.destroy();
+    }).listen(0, "127.0.0.1");
+    await once(away, "listening");
+    const kubeconfig = join(other, `kubeconfig-away-${part}`);
+    const server = `https://127.0.0.1:${(away.address() as AddressInfo).port}`;
+    await writeFile(kubeconfig, kubeconfigText({ server, token: "t" }));
+    const alone = partOn(part, database.url, {
+      CARILLON_JOB_STORE: "kubernetes",
+      KUBECONFIG: kubeconfig,
+    });
+    await until("the reason", () =>
+      alone.stdout().includes('"reason":"the Kubernetes API does not answer: '),
+    );
+    const before = tries;
+    await until("it has tried again and again", () => tries >= before + 10, 60_000);
+    alone.signal("SIGTERM");
+    await alone.finished;
+    const reasons = alone.stdout().match(/"reason":".*"msg":"waiting for the Kubernetes API"/g);
+    expect(reasons).toEqual([...new Set(reasons)]);
+    expect(alone.stdout()).not.toContain('"msg":"ready"');
+    away.close();
+
+    const complete = partOn(part, database.url);
+    await until("it is ready", () => complete.stdout().includes('"msg":"ready"'));
+    complete.signal("SIGTERM");
+    await complete.finished;
+    await database.drop();
+  },
+);
 
 test("a gateway ends when it is told to while PostgreSQL cannot say what time it is", async () => {
   const database = await createTestDatabase();

@@ -30,7 +30,7 @@ const ENV = {
   CARILLON_METRICS_PORT: "0",
 };
 
-/** Resolves when the process says that it is ready. If it ends before, rejects with its output. */
+/** Resolves when the process says that it has started. If it ends before, rejects with its output. */
 export async function startPart(
   part: "gateway" | "controller",
   env: Record<string, string>,
@@ -40,11 +40,11 @@ export async function startPart(
   let ended = false;
   void program.finished.finally(() => (ended = true));
   const logged = (message: string) => logLine(program.stdout(), message);
-  const ready = await until(
-    `${part} is ready`,
+  const start = await until(
+    `${part} has started`,
     () => {
       if (ended) throw new Error(`${part} ended: ${program.stdout()}${program.stderr()}`);
-      return logged("ready");
+      return logged("started");
     },
     60_000,
   ).catch((error: unknown) => {
@@ -56,7 +56,7 @@ export async function startPart(
   return {
     program,
     started,
-    url: typeof ready["url"] === "string" ? ready["url"] : "",
+    url: typeof start["url"] === "string" ? start["url"] : "",
     logged,
     readyz: async () => {
       const answer = await fetch(`${probes}/readyz`);

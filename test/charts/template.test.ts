@@ -502,6 +502,12 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
       message: "gateway.autoscaling.minReplicas is 11, which is more than maxReplicas, 10",
     },
     {
+      title: "a repository with a tag in it",
+      values: { ...WITH_URL, image: { repository: "registry.example.com:5000/carillon:0.1.0" } },
+      message:
+        'image.repository: "registry.example.com:5000/carillon:0.1.0" has a tag or a digest: set image.tag',
+    },
+    {
       title: "an account's name that the program would refuse",
       values: { ...WITH_URL, bootstrap: { account: "team/a" } },
       message: "/bootstrap/account",

@@ -54,6 +54,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if not (regexMatch "^[a-z][-a-z0-9]*$" (include "carillon.fullname" .)) -}}
 {{- fail (printf "a Service cannot be called \"%s-gateway\": before Kubernetes 1.36 its name must begin with a letter, and it never has a dot; set fullnameOverride" (include "carillon.fullname" .)) -}}
 {{- end -}}
+{{- if regexMatch ":[^/]*$" .Values.image.repository -}}
+{{- fail (printf "image.repository: %q has a tag or a digest: set image.tag or image.digest instead" .Values.image.repository) -}}
+{{- end -}}
 {{- if and .Values.bootstrap.enabled .Values.watchNamespaces (not (has (include "carillon.accountNamespace" .) .Values.watchNamespaces)) -}}
 {{- fail (printf "bootstrap.namespace is %q, which is not in watchNamespaces: its jobs would never run; add it, or set bootstrap.namespace" (include "carillon.accountNamespace" .)) -}}
 {{- end -}}

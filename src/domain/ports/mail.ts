@@ -11,7 +11,7 @@ import type {
 export interface MailOptions {
   /**
    * The mail waits for one of its account's connections until the signal aborts. Without a signal, the wait counts
-   * as part of the mail's time, and only a limited number of mails wait.
+   * as part of the mail's time, of which some is kept for sending, and only a limited number of mails wait.
    */
   signal?: AbortSignal;
   /**

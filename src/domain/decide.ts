@@ -244,7 +244,7 @@ function decideOnce(input: Input, at: Instant): Scheduled {
   if (once === "fired" && cursor !== undefined && dropsRuns(cursor, gate)) {
     // The ledger is about to drop the only run of this job. Unless an attempt was made, take the firing back: the
     // dropped run leaves no trace, because the cursor stands before `at`, and is created anew, now or on resume.
-    if (at > now || unstartedAt(input, at)) {
+    if (unstartedAt(input, at)) {
       once = "armed";
       position = Math.min(now, at - 1);
     }

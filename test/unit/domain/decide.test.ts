@@ -854,6 +854,15 @@ const CASES: Case[] = [
     once: "fired",
   },
   {
+    name: "started one-time, another payload after the clock has stepped back: not again",
+    spec: once("12:10"),
+    job: { generation: 2 },
+    cursor: { generation: 1, once: "fired" },
+    unfinished: [aRun({ scheduledAt: at("12:10"), state: "started" })],
+    now: "12:09:50",
+    once: "fired",
+  },
+  {
     name: "one-time awaiting its retry, another payload: not again",
     spec: once("12:10"),
     job: { generation: 2 },

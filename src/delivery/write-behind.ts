@@ -101,7 +101,7 @@ export function createWriteBehind<T>(options: {
         waiting = waiting.slice(maxBatch);
         writing = batch.length;
         await writeAll(batch);
-      } while (waiting.length >= maxBatch || (waiting.length > 0 && idleWaiters.length > 0));
+      } while (waiting.length > 0 && idleWaiters.length > 0);
     } finally {
       writing = 0;
       active = false;

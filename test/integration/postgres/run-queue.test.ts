@@ -248,24 +248,29 @@ describe("start", () => {
     await fixture.queue.close([success(run)]);
   });
 
-  test("a run by hand that is given back after an edit is one of the edited job", async () => {
-    const of = job();
-    await fixture.apply(of);
-    await fixture.ledger.runNow(of, "by hand");
-    const run = await startOne(fixture.queue, of);
-    const target = { ...of.spec.target, url: "https://other.example/hook" };
-    const edited = { ...of, generation: 2, spec: spec({ target }) };
-    await fixture.apply(edited);
-    await fixture.queue.release([run], Date.now() - 1);
-    expect(await fixture.queue.start([await claimOne(fixture.queue, of)])).toEqual(new Set());
-    const moved = await claimOne(fixture.queue, of);
-    // The old receiver's circuit does not hold it up.
-    const destination = destinationKey(of.account ?? "", target);
-    expect(moved).toMatchObject({ id: run.id, generation: 2, attempt: 1, destination });
-    expect(await fixture.queue.start([moved])).toEqual(new Set([run.id]));
-    await fixture.queue.close([success(moved)]);
-    expect(await fixture.missedOf(of)).toEqual([]);
-  });
+  test.each([
+    { after: "an edit", from: 1, to: 2 },
+    { after: "the job store was restored, which took the edit back", from: 2, to: 1 },
+  ])(
+    "a run by hand that is given back after $after is one of the job as it is",
+    async ({ from, to }) => {
+      const of = job({ generation: from });
+      await fixture.apply(of);
+      await fixture.ledger.runNow(of, "by hand");
+      const run = await startOne(fixture.queue, of);
+      const target = { ...of.spec.target, url: "https://other.example/hook" };
+      await fixture.apply({ ...of, generation: to, spec: spec({ target }) });
+      await fixture.queue.release([run], Date.now() - 1);
+      expect(await fixture.queue.start([await claimOne(fixture.queue, of)])).toEqual(new Set());
+      const moved = await claimOne(fixture.queue, of);
+      // The old receiver's circuit does not hold it up.
+      const destination = destinationKey(of.account ?? "", target);
+      expect(moved).toMatchObject({ id: run.id, generation: to, attempt: 1, destination });
+      expect(await fixture.queue.start([moved])).toEqual(new Set([run.id]));
+      await fixture.queue.close([success(moved)]);
+      expect(await fixture.missedOf(of)).toEqual([]);
+    },
+  );
 
   test("a retry by hand that is given back after an edit ends: all attempts must send the same", async () => {
     const of = job();

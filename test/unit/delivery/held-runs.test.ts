@@ -106,6 +106,8 @@ test("nothing is kept of accounts and destinations without runs", () => {
   for (const run of runs.takeReady(0).slice(1)) runs.finished(run);
   runs.add([due("forgotten")]);
   runs.takeAll();
+  for (const waits of [true, false])
+    runs.lockedOut({ account: "a record once waited", jobUid: undefined }, waits);
   expect([runs.full(0, PATIENCE).accounts, runs.full(0, PATIENCE).destinations.length]).toEqual([
     ["account 0"],
     1,

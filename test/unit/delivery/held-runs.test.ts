@@ -170,6 +170,25 @@ test("what an account has waiting counts as well: it leaves room for the next on
   expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);
 });
 
+test("however many accounts' mail servers hang, the next account finds room", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  // Few mails of each have a slot, so that it is never full for want of slots; the others wait.
+  for (const account of "abcdefgh") {
+    const passedOver = () => {
+      const { accounts, destinations } = runs.full(0, PATIENCE);
+      return accounts.includes(account) || destinations.includes(`${account} ${MAIL_SERVER}`);
+    };
+    while (!passedOver()) {
+      const count = Math.min(limits.claimBatch, runs.room(0).due);
+      expect(count).toBeGreaterThan(0);
+      runs.add(Array.from({ length: count }, () => mail(account)));
+      runs.takeReady(0);
+    }
+  }
+  expect(runs.room(0).due).toBeGreaterThan(0);
+});
+
 test("large payloads are claimed a few at a time, and beyond the bound of nobody who holds any", () => {
   const limits = deliveryLimits({ characters: 1_000 });
   const runs = createHeldRuns(limits);
@@ -195,7 +214,10 @@ test("a job whose records wait for a lock is passed over, and an account with a 
     const { accounts, jobs } = runs.full(0, PATIENCE);
     return { accounts, jobs };
   };
-  for (const jobUid of ["one", "one", "two"]) runs.lockedOut({ account: "a", jobUid }, true);
+  // However many records of a job wait, its account has one such job.
+  for (const jobUid of ["one", "one"]) runs.lockedOut({ account: "a", jobUid }, true);
+  expect(full()).toEqual({ accounts: [], jobs: ["one"] });
+  runs.lockedOut({ account: "a", jobUid: "two" }, true);
   runs.lockedOut({ account: "b", jobUid: undefined }, true);
   expect(full()).toEqual({ accounts: ["a"], jobs: ["one", "two"] });
   runs.lockedOut({ account: "a", jobUid: "one" }, false);

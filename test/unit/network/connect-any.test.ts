@@ -99,6 +99,16 @@ test("when all have failed it is the first one's error, whenever that came", asy
   await expect(connected).rejects.toMatchObject({ code: "ECONNREFUSED" });
 });
 
+test("each is tried before all have failed, also where only one is of the first one's family", async () => {
+  const addresses = ["2001:db8::1", "192.0.2.1", "192.0.2.2"];
+  const connected = connecting(...addresses);
+  fail("2001:db8::1", "EHOSTUNREACH");
+  fail("192.0.2.1", "ECONNREFUSED");
+  fail("192.0.2.2", "ECONNRESET");
+  await expect(connected).rejects.toMatchObject({ code: "EHOSTUNREACH" });
+  expect(tried()).toEqual(addresses);
+});
+
 test("given up, none goes on", async () => {
   const connected = connecting("192.0.2.1", "192.0.2.2", "192.0.2.3");
   vi.advanceTimersByTime(500);

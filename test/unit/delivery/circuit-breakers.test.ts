@@ -134,6 +134,7 @@ test("opens after five failures, lets one probe through, and closes on its succe
   vi.advanceTimersByTime(5);
   await fail("d", 1);
   expect(await states()).toEqual(["1", undefined]);
+  expect([...made.notClosed]).toEqual(["d"]);
   expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_000_025 });
   vi.advanceTimersByTime(10);
   expect(made.admit("d")).toMatchObject({ kind: "open", until: 1_000_027 });
@@ -144,6 +145,7 @@ test("opens after five failures, lets one probe through, and closes on its succe
   probe.settle("success");
   await settled();
   expect(await states()).toEqual(["0", "0"]);
+  expect([...made.notClosed]).toEqual([]);
   expect(transitions).toEqual(["d open", "d half_open", "d closed"]);
   expect(await metric('circuit_transitions_total{state="half_open"}')).toBe("1");
   expect(await metric("circuit_rejections_total")).toBe("3");
@@ -190,15 +192,18 @@ test.each(["success", "failure"] as const)(
   },
 );
 
-test("a half-open circuit whose probes tell nothing is forgotten ten minutes after the last one", async () => {
+test.each([
+  { of: "whose last probe told nothing", told: "neutral" },
+  { of: "that its last probe has opened again", told: "failure" },
+] as const)("a half-open circuit $of is forgotten ten minutes after that", async ({ told }) => {
   const { made, admitted, fail } = breakers({ resetMs: 30_000 });
   await fail("d", 5);
   vi.advanceTimersByTime(330_000);
-  admitted("d").settle("neutral");
+  admitted("d").settle(told);
   await settled();
   vi.advanceTimersByTime(590_000);
   expect(made.size).toBe(1);
-  vi.advanceTimersByTime(40_000);
+  vi.advanceTimersByTime(60_000);
   expect(made.size).toBe(0);
 });
 
@@ -210,8 +215,11 @@ test("destinations do not share a breaker, and quiet closed ones are dropped", a
   expect(made.admit("bad").kind).toBe("open");
   expect(made.admit("good").kind).toBe("admitted");
   expect(made.size).toBe(2);
+  vi.advanceTimersByTime(20_000);
+  admitted("once").settle("success");
+  await settled();
   // No failures for a window of 30 s, which is checked every 10 s.
-  vi.advanceTimersByTime(40_000);
+  vi.advanceTimersByTime(20_000);
   expect(made.size).toBe(1);
   expect(made.admit("bad").kind).toBe("open");
   made.close();

@@ -272,7 +272,6 @@ export function createCircuitBreakers(options: {
 
   function drop(entry: Entry): void {
     entries.delete(entry.destination);
-    notClosed.delete(entry.destination);
     entry.siblings.delete(entry);
     if (entry.siblings.size === 0) accounts.delete(partsOfKey(entry.destination).account);
     entry.breaker.shutdown();

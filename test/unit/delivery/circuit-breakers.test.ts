@@ -382,6 +382,8 @@ test("one account cannot take the breakers of all", async () => {
     "greedy https://8.example open",
   ]);
   expect(made.size).toBe(5);
+  await fail("greedy https://9.example", 5);
+  expect(made.size).toBe(5);
   made.close();
 });
 

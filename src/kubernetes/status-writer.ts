@@ -146,12 +146,11 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   }
 
   async function lookAtCircuits(): Promise<void> {
-    const began = term;
     const changed = await circuits.refresh();
-    if (changed.size === 0 || began !== term) return;
+    if (changed.size === 0) return;
     const now = clock.now();
     for (const [uid, entry] of entries) {
-      // Entries without a history yet are about to be looked at.
+      // Entries without a history yet, all those of a new term among them, are about to be looked at.
       if (entry.history === undefined || entry.circuit === null || !changed.has(entry.circuit))
         continue;
       compare(uid, entry, now);

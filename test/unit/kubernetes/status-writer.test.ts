@@ -203,10 +203,11 @@ describe("writes", () => {
     expect(first.slice(0, 3).map((gap) => Math.floor(Math.log2(gap)))).toEqual([1, 2, 3]);
     expect(Math.max(...first)).toBeGreaterThanOrEqual(300);
     expect(Math.max(...first)).toBeLessThan(305);
-    // An unchanged report is no reason to try again.
+    // An unchanged report is no reason to try again, nor to begin anew.
     report(yearly());
     await seconds(20);
     expect(writes).toEqual([]);
+    expect(Math.min(...(await refuseFor(1_000)))).toBeGreaterThanOrEqual(300);
     const second = { generation: 2, spec: { suspend: true } };
     report(yearly(second));
     // Another report comes while the first try is under way.
@@ -241,14 +242,15 @@ describe("writes", () => {
   });
 
   test("none of a job that is gone, of which nothing is kept", async () => {
-    const { report, writer, memory, writes, seconds } = world();
+    const { report, writer, memory, looks, writes, seconds } = world();
     report(yearly());
     await seconds(1);
     expect(writer.behind).toBe(1);
     writer.forget("uid-1");
     expect([writer.behind, memory.get("uid-1")]).toEqual([0, undefined]);
+    looks.length = 0;
     await seconds(10);
-    expect(writes).toEqual([]);
+    expect([writes, looks]).toEqual([[], []]);
   });
 
   test("none once leadership is lost", async () => {

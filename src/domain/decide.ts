@@ -211,7 +211,7 @@ function passedBeforeStop({ job, timing, cursor, now }: Input): MissedSpan[] {
   if (!timing.compiled.ok || cursor === undefined) return [];
   const paused = suspend ? now : null;
   const until = cursor.startable ? paused : cursor.haltedAt;
-  if (until === null || cursor.position >= until) return [];
+  if (until === null) return [];
   if (cursor.scheduleHash !== scheduleHash({ schedule, suspend: false })) return [];
   const passed = { after: cursor.position, until };
   return missedSpans(timing.compiled.schedule, passed, { at: Infinity, reason: "paused" });

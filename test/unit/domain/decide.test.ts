@@ -835,6 +835,15 @@ const CASES: Case[] = [
     standing: "suspended",
   },
   {
+    name: "queued one-time, nothing has changed: it waits on",
+    spec: once("12:10"),
+    cursor: { once: "fired" },
+    unfinished: [aRun({ scheduledAt: at("12:10") })],
+    now: "12:10:05",
+    once: "fired",
+    changed: false,
+  },
+  {
     name: "queued Forbid one-time does not overlap itself",
     spec: { ...once("12:10"), concurrencyPolicy: "Forbid" },
     job: { generation: 2 },

@@ -531,6 +531,13 @@ describe("the store is lossy or away", () => {
     const w = world();
     w.jobs.put(minutely("a"));
     const { controller } = start(w);
+    // It has been away before, for a moment.
+    await w.time.advanceTo(at("12:00:10"));
+    w.jobs.down = true;
+    w.jobs.wake();
+    await w.time.advanceTo(at("12:00:12"));
+    w.jobs.down = false;
+    w.jobs.put(minutely("b", { spec: { suspend: true } }));
     await w.time.advanceTo(at("12:00:35"));
     w.jobs.downWith = () => new DependencyUnavailable("kubernetes", { retryAfterSeconds: 60 });
     w.jobs.down = true;
@@ -566,6 +573,10 @@ describe("the store is lossy or away", () => {
     await w.time.advanceTo(at("12:01:30"));
     const stale = controller.staleMs;
     expect({ runs: keys(w), stale: stale > 30_000 }).toEqual({ runs: [], stale: true });
+    // The next list does not wait for the end of that watch.
+    w.jobs.down = false;
+    await w.time.advanceTo(at("12:01:50"));
+    expect(controller.staleMs).toBe(0);
   });
 
   test("an expired position lists again; deletions in the gap are found", async () => {
@@ -877,6 +888,20 @@ describe("the store fails just when it is to be listed", () => {
       expect.stringContaining("scheduling pauses"),
       expect.stringContaining("scheduling goes on"),
     ]);
+  });
+
+  test("while each list fails after a while, it counts from the first one how long the store has been away", async () => {
+    const w = world();
+    w.jobs.put(minutely("a"));
+    const { controller } = start(w);
+    await w.time.advanceTo(at("12:00:35"));
+    w.jobs.list = async () => {
+      await pause(20_000, w.time);
+      throw new DependencyUnavailable("kubernetes");
+    };
+    w.jobs.expire();
+    await w.time.advanceTo(at("12:03"));
+    expect(controller.staleMs).toBeGreaterThan(120_000);
   });
 
   test("jobs of a namespace that refuses wait, are not cancelled, and stop nobody", async () => {

@@ -607,6 +607,24 @@ describe("the store is lossy or away", () => {
     expect(keys(w)).toEqual(["12:01", "12:02"]);
   });
 
+  test("a resync is no outage, although the watch that it ends fails", async () => {
+    const w = world();
+    const said: string[] = [];
+    const output = new PassThrough().setEncoding("utf8").on("data", (line: string) => {
+      said.push((JSON.parse(line) as { msg: string }).msg);
+    });
+    const watch = w.jobs.watch.bind(w.jobs);
+    w.jobs.watch = async function* (position, signal) {
+      yield* watch(position, signal);
+      // As client.watch.
+      signal.throwIfAborted();
+    };
+    start(w, { resyncMs: 20_000, log: createLogger({ output }) });
+    await w.time.advanceTo(at("12:03"));
+    expect(w.jobs.lists).toBeGreaterThan(5);
+    expect(said).not.toContainEqual(expect.stringContaining("does not answer"));
+  });
+
   test("an old state of a job that the watch tells of after the list is not gone back to", async () => {
     const w = world();
     const edited = minutely("a", { generation: 2 });

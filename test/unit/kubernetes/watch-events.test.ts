@@ -18,6 +18,15 @@ describe("watchEvents", () => {
     const text = Buffer.from(`${JSON.stringify(event("ü"))}\n${JSON.stringify(event("b"))}\n`);
     for (let at = 1; at < text.length; at += 1)
       expect(await read(text.subarray(0, at), text.subarray(at))).toEqual([event("ü"), event("b")]);
+    const bytes = Array.from(text, (byte) => Buffer.of(byte));
+    expect(await read(...bytes)).toEqual([event("ü"), event("b")]);
+  });
+
+  test("however much is told in all, the limit is that of one line", async () => {
+    const line = `${JSON.stringify(event("x".repeat(1 << 20)))}\n`;
+    // Each piece has the end of a line, and nearly all of the next one.
+    const pieces = Array<string>(20).fill(line.slice(-10) + line.slice(0, -10));
+    expect(await read(line.slice(0, -10), ...pieces)).toHaveLength(20);
   });
 
   test("an object in many pieces costs no more than in one", { timeout: 10_000 }, async () => {

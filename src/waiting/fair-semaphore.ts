@@ -61,7 +61,7 @@ export function createFairSemaphore(options: {
       const [party, theirs] = first;
       const [next] = theirs;
       waiting.delete(party);
-      if (theirs.size > 1) waiting.set(party, theirs);
+      waiting.set(party, theirs);
       next?.(true);
     },
     waiting: () => count,

@@ -1316,8 +1316,13 @@ describe("leadership", () => {
     },
   );
 
-  test("a store that is restored under the leader's eyes is followed", async () => {
+  test.each([
+    { when: "when all of it can be listed", refused: [] },
+    { when: "although a namespace cannot be listed", refused: ["b"] },
+  ])("a store that is restored under the leader's eyes is followed, $when", async ({ refused }) => {
     const w = world();
+    w.jobs.put(minutely("b"));
+    for (const uid of refused) w.jobs.refused.add(uid);
     w.jobs.put(minutely("a", { generation: 2, spec: { suspend: true } }));
     start(w);
     await w.time.advanceTo(at("12:01:30"));

@@ -1531,6 +1531,35 @@ for (const { what, turn } of [
     expect(keys(w, "a")).toEqual(["12:01"]);
   });
 
+test("while it cannot be asked who is locked, the others go on", async () => {
+  const w = world();
+  for (const uid of ["a", "locked"]) w.jobs.put(minutely(uid));
+  let held = false;
+  let answers = true;
+  const apply = w.ledger.apply.bind(w.ledger);
+  w.ledger.apply = async (changes) => {
+    if (held && changes.some(({ job }) => job.uid === "locked")) throw new LockHeld("postgres");
+    return apply(changes);
+  };
+  w.ledger.locked = async (uids) => {
+    if (!answers) throw new DependencyUnavailable("postgres");
+    return new Set(uids.filter((uid) => held && uid === "locked"));
+  };
+  start(w);
+  await w.time.advanceTo(at("12:00:40"));
+  [held, answers] = [true, false];
+  await w.time.advanceTo(at("12:01:10"));
+  answers = true;
+  await w.time.advanceTo(at("12:01:20"));
+  answers = false;
+  await w.time.advanceTo(at("12:04:00.100"));
+  expect(keys(w, "a")).toEqual(["12:01", "12:02", "12:03", "12:04"]);
+  expect(keys(w, "locked")).toEqual([]);
+  [held, answers] = [false, true];
+  await w.time.advanceTo(at("12:05"));
+  expect(keys(w, "locked").at(-1)).toBe("12:05");
+});
+
 test("more locked jobs than can be looked at in one statement stop nobody else", async () => {
   const w = world();
   w.jobs.put(minutely("a"));

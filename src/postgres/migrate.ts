@@ -190,6 +190,7 @@ async function apply(request: {
   // The runner takes this lock for each migration. Here one process holds it for all of them.
   await client.query("select pg_advisory_lock($1)", [PG_MIGRATE_LOCK_ID]);
   try {
+    await numberOnward(client);
     for (let name = await next(); name !== undefined; name = await next()) applied.push(name);
   } finally {
     // If this fails, the session has ended, and the lock with it.
@@ -197,6 +198,17 @@ async function apply(request: {
       .query("select pg_advisory_unlock($1)", [PG_MIGRATE_LOCK_ID])
       .catch(() => undefined);
   }
+}
+
+/**
+ * Logical replication brings the table's rows, but not how far its sequence has come: it would give out the numbers of
+ * migrations that are there.
+ */
+async function numberOnward(client: Queryable): Promise<void> {
+  if (await tableExists(client, TABLE))
+    await client.query(
+      `select setval(pg_get_serial_sequence('${TABLE}', 'id'), max(id)) from ${TABLE}`,
+    );
 }
 
 /**

@@ -211,6 +211,13 @@ test("a clock that was set back since the last migration stops none", async () =
   expect(await migrate({ url, appVersion: "1.0.0" })).toEqual({ applied: missing });
 });
 
+test("a database that logical replication has filled is migrated: sequences stay behind", async () => {
+  const { url } = await empty();
+  const missing = await migrateUpTo(url, BEFORE_INVITATIONS);
+  await admin(url, "alter sequence carillon_migrations_id_seq restart");
+  expect(await migrate({ url, appVersion: "1.0.0" })).toEqual({ applied: missing });
+});
+
 test("a change of a job that was begun before the index of changes is made again goes on", async () => {
   const { result, missing } = await migrateBeside({
     from: "0015_when_a_retry_was_due",

@@ -23,7 +23,7 @@ export async function alreadyAttempted(
       where exists (
           select from executions e
            where e.account = i.account and e.job_id = i.job_id and ${ofFireTime("i.job_uid", "i.scheduled_at")})
-         or exists (${UNDER_WAY})`,
+         or ${UNDER_WAY}`,
     [
       putBack.map(({ job }) => job.uid),
       putBack.map(({ job }) => job.account),
@@ -61,7 +61,7 @@ async function keepStartedOnce(
   const { rows } = await client.query<{ job_uid: string }>(
     `update job_cursors c set version = c.version + 1, once = 'fired'
        from unnest($1::uuid[], $2::text[]) as i(job_uid, key)
-      where ${byKey("c.job_uid", "i.job_uid")} and exists (${UNDER_WAY})
+      where ${byKey("c.job_uid", "i.job_uid")} and ${UNDER_WAY} is true
      returning c.job_uid`,
     [back.map(({ uid }) => uid), back.map(({ key }) => key)],
   );
@@ -117,9 +117,12 @@ export function ofFireTime(jobUid: string, scheduledAt: string): string {
     and e.trigger = 'schedule' and ${byKey("e.scheduled_at", scheduledAt)}`;
 }
 
-/** SQL: the unfinished run of input `i`. */
-const UNDER_WAY = `select from runs r
-  where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.key = i.key`;
+/**
+ * SQL: whether input `i` has an unfinished run. Only `is true` or `is not true` keep it from becoming a join, which could
+ * be one with the runs of all jobs.
+ */
+const UNDER_WAY = `exists (select from runs r
+  where ${byKey("r.job_uid", "i.job_uid")} and r.trigger = 'schedule' and r.key = i.key)`;
 
 /** The fire times of one-time jobs that these changes create, or give up as missed. */
 function onceTimes(changes: readonly LedgerChange[]) {
@@ -158,10 +161,10 @@ export async function settleAlreadyRun(
                    then c.last_status end as last
          from input i join job_cursors c
            on ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time >= i.scheduled_at
-        where not exists (${UNDER_WAY})
+        where ${UNDER_WAY} is not true
      ), awaited as (
        update job_cursors c set version = c.version + 1, once = 'fired' from input i
-        where ${byKey("c.job_uid", "i.job_uid")} and c.once = 'missed' and exists (${UNDER_WAY})
+        where ${byKey("c.job_uid", "i.job_uid")} and c.once = 'missed' and ${UNDER_WAY} is true
        returning c.job_uid
      ), settled as (
        update job_cursors c

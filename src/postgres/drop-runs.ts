@@ -123,7 +123,9 @@ async function dropSome(
      ), affected as materialized (
        select t.id, t.job_uid, t.generation, t.destination, t.reason, t.decided_up_to, t.all_due, t.again,
               -- An attempted one, whose tries must all send the same, does not move.
-              t.doomed or (r.attempts > 0 and r.generation <> t.generation) as doomed
+              t.doomed or (r.attempts > 0 and r.generation <> t.generation) as doomed,
+              -- Told here: the update below would look for what it names itself, among the runs of all jobs.
+              r.trigger = 'manual' and r.generation <> t.generation as moves
          from runs r join theirs t on ${byKey("r.id", "t.id")}
         where r.started_at is null order by t.id for update of r
      ), moved as (
@@ -131,7 +133,7 @@ async function dropSome(
           set generation = a.generation, destination = a.destination,
               ${UNCLAIMED}
          from affected a
-        where ${byKey("r.id", "a.id")} and not a.doomed and r.trigger = 'manual' and r.generation <> a.generation
+        where ${byKey("r.id", "a.id")} and a.moves and not a.doomed
        returning r.not_before
      ), dropped as (
        delete from runs r using affected a where ${byKey("r.id", "a.id")} and a.doomed

@@ -27,35 +27,26 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-/** The queue is empty most of the time, and vacuum tells the planner so. Then many runs come at once. */
-test("statements on runs look rows up by key, however empty the tables were when last looked at", async () => {
-  const said = await statements();
-  await pool.query(`insert into runs
+const RUNS_OF_OTHERS = `insert into runs
       (job_uid, account, job_id, generation, trigger, key, scheduled_at, not_before, destination)
-    select gen_random_uuid(), gen_random_uuid(), 'j', 1, 'manual', n::text, now(), now(), 'd'
-      from generate_series(1, 1000) as n`);
+    select gen_random_uuid(), gen_random_uuid(), 'j', 1, 'schedule', n::text, now(), now(), 'd'
+      from generate_series(1, 5000) as n`;
+
+/**
+ * The queue is empty most of the time, and vacuum tells the planner so; or it has had no manual runs, which are not worth
+ * a look then. And then many runs come at once.
+ */
+test("statements on runs look rows up by key, whatever was in the tables when last looked at", async () => {
+  const said = await statements();
+  await pool.query(RUNS_OF_OTHERS);
   for (const table of TABLES) {
     await pool.query(`delete from ${table}`);
     await pool.query(`vacuum analyze ${table}`);
   }
-
-  const scans: string[] = [];
-  for (const statement of said.keys()) {
-    const { rows } = await pool.query<{ "QUERY PLAN": string }>(
-      `explain (generic_plan, costs off) ${statement}`,
-    );
-    const plan = rows.map((row) => row["QUERY PLAN"]);
-    for (const [index, line] of plan.entries()) {
-      // Executions have a partition for each month.
-      const table = / on (\w+?)(?:_\d{4}_\d\d)?\b/.exec(line)?.[1] ?? "";
-      if (!line.includes("Scan") || !TABLES.includes(table)) continue;
-      // A line in between may say that the planner had no choice.
-      const next = plan[index + 1]?.includes("Disabled") ? index + 2 : index + 1;
-      const how = plan[next] ?? "";
-      if (!/(?:Index|TID) Cond:/.test(how) && !READS.some((on) => how.includes(on)))
-        scans.push(`${line.trim()}: ${statement.replaceAll(/\s+/g, " ")}`);
-    }
-  }
+  const scans = await scansOf(said.keys());
+  await pool.query(RUNS_OF_OTHERS);
+  await pool.query("vacuum analyze runs");
+  scans.push(...(await scansOf(said.keys())));
   expect(scans).toEqual([]);
   // The statements of a worker have names. The others, at least as many, are a leader's.
   const names = [...said.values()];
@@ -70,6 +61,29 @@ test("statements on runs look rows up by key, however empty the tables were when
   ]);
   expect(names.length).toBeGreaterThan(20);
 });
+
+/** What the plans of the statements read of our tables otherwise than by keys. */
+async function scansOf(statements: Iterable<string>): Promise<string[]> {
+  const scans: string[] = [];
+  for (const statement of statements) {
+    const { rows } = await pool.query<{ "QUERY PLAN": string }>(
+      `explain (generic_plan, costs off) ${statement}`,
+    );
+    const plan = rows.map((row) => row["QUERY PLAN"]);
+    for (const [index, line] of plan.entries()) {
+      // Executions have a partition for each month.
+      const table = / on (\w+?)(?:_\d{4}_\d\d)?\b/.exec(line)?.[1] ?? "";
+      if (!line.includes("Scan") || !TABLES.includes(table)) continue;
+      // A line in between may say that the planner had no choice.
+      const next = plan[index + 1]?.includes("Disabled") ? index + 2 : index + 1;
+      // A condition on the trigger alone skips through the index, and reads the runs of all jobs.
+      const how = (plan[next] ?? "").replace(/\(trigger = '\w+'::text\)/, "");
+      if (!/(?:Index|TID) Cond: \S/.test(how) && !READS.some((on) => how.includes(on)))
+        scans.push(`${line.trim()}: ${statement.replaceAll(/\s+/g, " ")}`);
+    }
+  }
+  return scans;
+}
 
 const TABLES = ["runs", "job_cursors", "job_revisions", "manual_run_keys", "executions"];
 

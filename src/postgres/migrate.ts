@@ -238,9 +238,10 @@ const IN_THE_WAY = new Set<string | undefined>([LOCK_NOT_AVAILABLE, DEADLOCK]);
 
 /**
  * For processes that do not migrate: throws DatabaseTooNew or DatabaseTooOld when this release cannot
- * run on the schema as it is, and RoleTooWeak as `migrate` does.
+ * run on the schema as it is, and DatabaseNotUtf8 and RoleTooWeak as `migrate` does: a dump may have been restored since.
  */
 export async function checkSchema(request: { pool: Pool; appVersion: string }): Promise<void> {
+  await refuseOtherEncoding(request.pool);
   await refuseWeakRole(request.pool);
   await refuseNewer(request.pool, request.appVersion);
   const missing = await pending(request.pool);

@@ -378,6 +378,8 @@ test.each(["WIN1252", "SQL_ASCII"])(
     const pool = createPool({ url, applicationName: "test" });
     const { rows } = await pool.query("select from pg_class where relname = 'carillon_migrations'");
     expect(rows).toEqual([]);
+    // As for a dump that was restored into such a database.
+    await expect(checkSchema({ pool, appVersion: "1.0.0" })).rejects.toThrow(DatabaseNotUtf8);
     await pool.end();
   },
 );

@@ -50,8 +50,15 @@ export function problemOf(
     return `the Kubernetes API does not answer: ${redactText(rootCause(error).message)}`;
   if (error instanceof DependencyUnavailable)
     return databaseProblem(databaseUrl, rootCause(error).message, lookAt);
+  const state = sqlState(error) ?? "";
+  if (UNKNOWN_AUTHORITY.test(state))
+    return databaseProblem(
+      databaseUrl,
+      `its certificate is of an authority that is not known here (${state}): in the URL, sslrootcert=FILE names a file with the authority's certificate`,
+      lookAt,
+    );
   // 42501: not permitted.
-  if (isRefusedByServer(error) || sqlState(error) === "42501")
+  if (isRefusedByServer(error) || state === "42501")
     return databaseProblem(databaseUrl, rootCause(error).message, lookAt);
   return fileProblem(error);
 }
@@ -64,6 +71,9 @@ export function reportFailure(error: unknown, databaseUrl?: string, lookAt?: str
     process.stderr.write(problem === undefined ? `${redactText(line)}\n` : `carillon: ${line}\n`);
   process.exitCode = 1;
 }
+
+/** Node's own message says nothing about what to do, or names an option of Node. */
+const UNKNOWN_AUTHORITY = /^(?:SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)_)/;
 
 /** A full disk, or a file that may not be read: Node's message names it. */
 function fileProblem(error: Error): string | undefined {

@@ -93,7 +93,7 @@ export function postgresUrl(
       const mode = url.searchParams.get("sslmode");
       if (mode !== null && !SSL_MODES.includes(mode))
         throw new Error(`must have an sslmode of ${SSL_MODES.join(", ")}, not ${mode}`);
-      for (const name of SSL_FILES) assertReadable(name, url.searchParams.get(name));
+      for (const name of SSL_FILES) assertPem(name, url.searchParams.get(name));
       return given;
     },
   };
@@ -112,13 +112,21 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** pg reads these files at each connection, where a missing one looks like a server that is not there yet. */
+/**
+ * pg reads these files at each connection, where a missing one looks like a server that is not there yet, and an
+ * authority in another form like a server of another one: Node takes a file without any for an empty list.
+ */
 const SSL_FILES = ["sslrootcert", "sslcert", "sslkey"];
 
-function assertReadable(name: string, path: string | null): void {
+function assertPem(name: string, path: string | null): void {
   if (path === null || path === "") return;
+  if (!textOf(name, path).includes("-----BEGIN "))
+    throw new Error(`has an ${name} that is not in PEM, the text with -----BEGIN: ${path}`);
+}
+
+function textOf(name: string, path: string): string {
   try {
-    readFileSync(path);
+    return readFileSync(path, "latin1");
   } catch (error) {
     throw new Error(`has an ${name} that cannot be read: ${(error as Error).message}`, {
       cause: error,

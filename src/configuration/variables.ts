@@ -42,7 +42,7 @@ export const VARIABLES = {
   databaseUrl: postgresUrl({
     name: "DATABASE_URL",
     meaning:
-      "URL of the PostgreSQL (18 or newer) to use. Without it, standalone runs its own PostgreSQL in the data directory. `?sslmode=require` and `verify-full` check the server's certificate against the authorities that Node.js knows (`NODE_EXTRA_CA_CERTS` adds more) or those in `&sslrootcert=FILE`; `no-verify` encrypts without checking.",
+      "URL of the PostgreSQL (18 or newer) to use. Without it, standalone runs its own PostgreSQL in the data directory. `?sslmode=verify-full` (`prefer`, `require` and `verify-ca` mean the same) checks the server's certificate against the authorities that Node.js knows (`NODE_EXTRA_CA_CERTS` adds more) or those in `&sslrootcert=FILE`; `no-verify` encrypts without checking. `&sslcert=FILE&sslkey=FILE` is the certificate that Carillon shows. All files are PEM.",
     requiredBy: ["gateway", "controller", "migrate"],
   }),
   databaseConnections: integer({

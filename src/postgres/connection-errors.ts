@@ -53,11 +53,11 @@ export function isBrokenConnection(error: unknown): boolean {
 }
 
 /**
- * OpenSSL's and Node's names for a certificate that is refused, a key that cannot be used, and a handshake that
- * fails.
+ * OpenSSL's and Node's names for a certificate that is refused (UNSPECIFIED: such as for a weak key), a key that cannot
+ * be used, and a handshake that fails.
  */
 const TLS_CODES =
-  /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|ERROR_IN_C|PATH_LENGTH_|HOSTNAME_MISMATCH|ERR_TLS_|ERR_SSL_|ERR_OSSL_)/;
+  /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_|ERROR_IN_C|PATH_LENGTH_|HOSTNAME_MISMATCH|UNSPECIFIED|EPROTO|ERR_TLS_|ERR_SSL_|ERR_OSSL_)/;
 
 /**
  * pg's messages about a server without TLS, or not a PostgreSQL server; and one that asks for a password when we

@@ -3,7 +3,7 @@ import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createServer as createTlsServer } from "node:tls";
+import { createServer as createTlsServer, type SecureContextOptions } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { isConnectionRefused } from "../../../src/postgres/connection-errors.ts";
@@ -53,7 +53,7 @@ async function startFront() {
   return {
     port: (plain.address() as AddressInfo).port,
     /** Sets what new connections get, and cuts the existing ones. */
-    become(certificate: typeof good, says = "S") {
+    become(certificate: SecureContextOptions, says = "S") {
       tls.setSecureContext(certificate);
       answer = says;
       for (const client of clients) client.destroy();
@@ -81,6 +81,11 @@ const troubles = [
   { what: "a certificate that has expired", as: authority.issue(["127.0.0.1"], { expired: true }) },
   { what: "a certificate of another authority", as: createAuthority().issue(["127.0.0.1"]) },
   { what: "a certificate of another host", as: authority.issue(["other.example"]) },
+  {
+    what: "a certificate with a weak key",
+    // Lets the server use such a certificate.
+    as: { ...authority.issue(["127.0.0.1"], { weak: true }), ciphers: "DEFAULT:@SECLEVEL=0" },
+  },
   { what: "a server without TLS", as: good, says: "N" },
   { what: "a server of something else", as: good, says: "H" },
 ];

@@ -78,10 +78,28 @@ describe("one line for what a person can do something about", () => {
       line: "PostgreSQL at db.example:5432 cannot be used: SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string (DATABASE_URL)",
     },
     {
-      title: "a certificate that is not believed",
+      title: "a certificate of an unknown authority",
       error: failure({ code: "SELF_SIGNED_CERT_IN_CHAIN" }, "self-signed certificate"),
       url: DATABASE,
-      line: "PostgreSQL at db.example:5432 cannot be used: self-signed certificate (DATABASE_URL)",
+      line: "PostgreSQL at db.example:5432 cannot be used: its certificate is of an authority that is not known here (SELF_SIGNED_CERT_IN_CHAIN): in the URL, sslrootcert=FILE names a file with the authority's certificate (DATABASE_URL)",
+    },
+    {
+      title: "a certificate that has expired",
+      error: failure({ code: "CERT_HAS_EXPIRED" }, "certificate has expired"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: certificate has expired (DATABASE_URL)",
+    },
+    {
+      title: "a certificate with a weak key",
+      error: failure({ code: "UNSPECIFIED" }, "EE certificate key too weak"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: EE certificate key too weak (DATABASE_URL)",
+    },
+    {
+      title: "a server with an old version of TLS alone",
+      error: failure({ code: "EPROTO", syscall: "write" }, "write EPROTO: alert protocol version"),
+      url: DATABASE,
+      line: "PostgreSQL at db.example:5432 cannot be used: write EPROTO: alert protocol version (DATABASE_URL)",
     },
     {
       title: "a key of another certificate",

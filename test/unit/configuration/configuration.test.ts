@@ -130,6 +130,11 @@ describe("readConfiguration", () => {
       env: { DATABASE_URL: "postgres://u:secret-word@h/db?sslkey=/" },
       says: "DATABASE_URL has an sslkey that cannot be read: EISDIR",
     },
+    {
+      name: "an authority in another form",
+      env: { DATABASE_URL: `postgres://u:secret-word@h/db?sslrootcert=${import.meta.filename}` },
+      says: "DATABASE_URL has an sslrootcert that is not in PEM",
+    },
   ])("refuses in one line: $name", ({ env, says }) => {
     const error = failure(() => readConfiguration("standalone", env));
     expect(error).toBeInstanceOf(ConfigurationError);

@@ -4,7 +4,9 @@ import { PositionExpired } from "../domain/ports/job-store.ts";
  * How far somebody has read the jobs: what a snapshot of PostgreSQL shows. A transaction may commit long after one
  * with a higher id, so that all that were open are named. Transaction ids mean nothing on another server (after a
  * failover, or in a restored backup) or in a table that was filled anew: `origin` names both. A restarted server
- * counts as another one.
+ * counts as another one, and so does one that has recovered because one of its processes had crashed: it gives out
+ * again the ids of transactions that it had not written down, such as those that only notified. Such a recovery resets
+ * the server's statistics; where an administrator does so, the jobs are read anew once.
  */
 export interface JobPosition {
   origin: string;
@@ -24,7 +26,8 @@ export interface PositionRow {
 
 /** SQL, for a select list: the position of a reader that reads the jobs in the same statement. */
 export const POSITION = `
-  concat_ws('-', extract(epoch from pg_postmaster_start_time()), pg_relation_filenode('jobs')) as origin,
+  concat_ws('-', extract(epoch from pg_postmaster_start_time()),
+    extract(epoch from (select stats_reset from pg_stat_bgwriter)), pg_relation_filenode('jobs')) as origin,
   pg_current_snapshot()::text as snapshot`;
 
 /** What {@link POSITION_AND_PURGED} selects. */

@@ -1,11 +1,21 @@
 import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
+import { migrate } from "../../../src/postgres/migrate.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
-import { transaction, type PoolOptions } from "../../../src/postgres/pool.ts";
+import {
+  createPool,
+  transaction,
+  type Pool,
+  type PoolOptions,
+} from "../../../src/postgres/pool.ts";
 import { createPostgresJobIndex } from "../../../src/postgres/postgres-job-index.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
+import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 
@@ -13,14 +23,22 @@ import { createTestDatabase } from "../../postgres/database.ts";
 async function opened(options: Pick<PoolOptions, "plans"> = {}) {
   const database = await createTestDatabase();
   const pool = database.pool(options);
-  const notifications = createNotifications({ url: database.url, applicationName: "test" });
-  const ending = new AbortController();
+  const { store, ending, end } = storeOn({ pool, url: database.url });
   onTestFinished(async () => {
-    ending.abort();
-    await notifications.close();
+    await end();
     await database.drop();
   });
-  return { pool, store: createPostgresJobStore({ pool, notifications, timers }), ending };
+  return { pool, store, ending };
+}
+
+function storeOn({ pool, url }: { pool: Pool; url: string }) {
+  const notifications = createNotifications({ url, applicationName: "test" });
+  const ending = new AbortController();
+  const end = async () => {
+    ending.abort();
+    await notifications.close();
+  };
+  return { store: createPostgresJobStore({ pool, notifications, timers }), ending, end };
 }
 
 test("what was restored behind their backs is read anew by those who watch and those who look", async () => {
@@ -49,6 +67,46 @@ test("what was restored behind their backs is read anew by those who watch and t
   await expect(watched(now.replace(/^[\d.]+/, "1795385240.5"))).rejects.toThrow(PositionExpired);
   await store.create({ account, id: "next", spec: cronSpec() });
   expect(await watched(now)).toBe("changed");
+});
+
+test("of a server that has recovered from a crash, which gives out transaction ids again, nothing stays unseen", async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), "carillon-crash-"));
+  const settings = { fsync: "off", wal_writer_delay: "10s" };
+  const server = await startEmbeddedPostgres({ dataDir, settings });
+  await migrate({ url: server.url, appVersion: "1.0.0" });
+  const pool = createPool({ url: server.url, applicationName: "test" });
+  const { store, ending, end } = storeOn({ pool, url: server.url });
+  onTestFinished(async () => {
+    await end();
+    await pool.end();
+    await server.stop();
+    await rm(dataDir, { recursive: true });
+  });
+  const account = randomUUID();
+  const spendIds = async () => {
+    for (let n = 0; n < 10; n += 1) await pool.query("select pg_notify('nobody', '')");
+  };
+  const index = createPostgresJobIndex({ pool, monotonic });
+  const ids = async () => (await index.jobs(account)).map(({ id }) => id);
+
+  await store.create({ account, id: "before", spec: cronSpec() });
+  await spendIds();
+  expect(await ids()).toEqual(["before"]);
+  const { position } = await store.list({ limit: 1 });
+  const lastRecovery = async () => {
+    const { rows } = await pool.query("select stats_reset::text from pg_stat_bgwriter");
+    return rows;
+  };
+  const earlier = await lastRecovery();
+  const { rows } = await pool.query<{ pid: number }>("select pg_backend_pid() as pid");
+  // As when the system is out of memory: the server ends all sessions, and recovers.
+  process.kill(rows[0]?.pid ?? 0, "SIGKILL");
+  await expect.poll(() => lastRecovery().catch(() => earlier)).not.toEqual(earlier);
+  await store.create({ account, id: "after", spec: cronSpec() });
+  await spendIds();
+  expect(await ids()).toEqual(["before", "after"]);
+  const watching = store.watch(position, ending.signal);
+  await expect(watching[Symbol.asyncIterator]().next()).rejects.toThrow(PositionExpired);
 });
 
 test("where nothing is written, a watch tells at once that the store answers", async () => {

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { readdir } from "node:fs/promises";
 import type { Client } from "pg";
+import { inBatches, type Batches } from "./batches.ts";
 import {
   BRIEF_LOCK_TIMEOUT,
   createClient,
@@ -327,7 +328,10 @@ async function refuseNewer(database: Queryable, appVersion: string): Promise<voi
  * Otherwise those who watch jobs would think for each position that deletions since then have been purged, and list
  * all jobs again and again.
  */
-export async function forgetOtherClusters(database: Queryable): Promise<void> {
+export async function forgetOtherClusters(
+  database: Queryable,
+  batches: Batches = {},
+): Promise<void> {
   const unknown = ">= pg_snapshot_xmax(pg_current_snapshot())";
   const { rows } = await database.query<{ restored: boolean }>(
     `select exists (select from jobs where changed_xid ${unknown})
@@ -335,9 +339,14 @@ export async function forgetOtherClusters(database: Queryable): Promise<void> {
             as restored`,
   );
   if (rows[0]?.restored !== true) return;
-  await database.query(
-    `update jobs set changed_xid = pg_current_xact_id() where changed_xid ${unknown}`,
-  );
+  await inBatches(batches, async (limit) => {
+    const { rowCount } = await database.query(
+      `update jobs set changed_xid = pg_current_xact_id()
+        where uid = any(array(select uid from jobs where changed_xid ${unknown} limit $1))`,
+      [limit],
+    );
+    return rowCount ?? 0;
+  });
   await database.query(
     `update carillon_meta set value = '0' where key = 'jobs_purged_xid' and value::xid8 ${unknown}`,
   );

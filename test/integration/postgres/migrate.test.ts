@@ -11,6 +11,7 @@ import {
   DatabaseNotUtf8,
   DatabaseTooNew,
   DatabaseTooOld,
+  forgetOtherClusters,
   migrate,
   RoleTooWeak,
 } from "../../../src/postgres/migrate.ts";
@@ -417,6 +418,20 @@ test("a dump from a server that is further in its transactions: its jobs are lis
   stop.abort();
   expect(seen).not.toContain(uid);
   await notifications.close();
+  await pool.end();
+});
+
+test("however many jobs such a dump has, no statement takes them all", async () => {
+  const { url } = await empty();
+  await migrate({ url, appVersion: "1.0.0" });
+  const pool = createPool({ url, applicationName: "test" });
+  await pool.query(
+    `insert into jobs (account, id, spec, changed_xid)
+     select uuidv7(), n::text, '{}', '5000000000' from generate_series(1, 5) as n`,
+  );
+  await forgetOtherClusters(pool, { size: 2 });
+  const { rows } = await pool.query("select count(*) from jobs group by changed_xid order by 1");
+  expect(rows.map(({ count }) => count)).toEqual([1, 2, 2]);
   await pool.end();
 });
 

@@ -6,6 +6,8 @@ export interface TcpProxy {
   readonly port: number;
   /** How many connections it has accepted so far. */
   readonly accepted: number;
+  /** How many of them are open. */
+  readonly open: number;
   /** Resets every connection; new ones work. */
   cut(): void;
   /** From now on nothing passes, on new connections either, and neither side is told. */
@@ -105,6 +107,9 @@ export async function startTcpProxy(options: {
     port: (server.address() as AddressInfo).port,
     get accepted() {
       return accepted;
+    },
+    get open() {
+      return pairs.size;
     },
     cut: () => {
       cut();

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
@@ -9,7 +10,9 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unav
 import { isConnectionRefused } from "../../../src/postgres/connection-errors.ts";
 import { createClient, createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
 import { createAuthority } from "../../network/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
+import { admin } from "../../postgres/admin.ts";
+import { createTestDatabase, urlAs, type TestDatabase } from "../../postgres/database.ts";
 
 const authority = createAuthority();
 const good = authority.issue(["127.0.0.1"]);
@@ -141,6 +144,34 @@ test("a key that is of another certificate for a moment is an outage, and takes 
   await writeFile(key, own.key);
   await pool.query("select 1");
   await pool.end();
+});
+
+test("a server that asks for a password that we have not is left, and not kept waiting on the connection", async () => {
+  const wire = await startTcpProxy({ target: () => addressOf(database.url) });
+  const url = new URL(database.url);
+  url.host = `127.0.0.1:${wire.port}`;
+  url.password = "";
+  const options = { url: url.href, applicationName: "without a password" };
+  await expect(createClient(options).connect()).rejects.toThrow("SASL: ");
+  const pool = createPool(options);
+  await expect(pool.query("select 1")).rejects.toThrow("SASL: ");
+  expect(wire.accepted).toBe(2);
+  await expect.poll(() => wire.open).toBe(0);
+  await pool.end();
+  await wire.close();
+});
+
+test("a password that was hashed as slowly as is recommended is taken", async () => {
+  const role = `slow_${randomBytes(4).toString("hex")}`;
+  await admin(
+    database.url,
+    `set scram_iterations = 600000; create role ${role} login password 'slow'`,
+  );
+  const pool = createPool({ url: urlAs(database.url, role, "slow"), applicationName: role });
+  const { rows } = await pool.query("select current_user as is");
+  expect(rows).toEqual([{ is: role }]);
+  await pool.end();
+  await admin(database.url, `drop role ${role}`);
 });
 
 test("what the system refuses is no fault of the statement's", () => {

@@ -13,7 +13,9 @@ function binding(answers: { namespace?: number; jobs?: number | unknown[] }) {
   const call = async ({ resource }: ApiCall): Promise<unknown> => {
     const answer = resource === "namespaces" ? answers.namespace : answers.jobs;
     if (typeof answer === "number") throw new ApiError(answer, undefined, `list ${resource}`);
-    return resource === "namespaces" ? { metadata: { uid: "uid" } } : { items: answer ?? [] };
+    return resource === "namespaces"
+      ? { metadata: { uid: "uid" } }
+      : { metadata: {}, items: answer ?? [] };
   };
   return createAccountBinding({ client: { call } as Pick<KubernetesClient, "call"> });
 }

@@ -98,7 +98,7 @@ test.each([
 const pinged = (there: readonly string[], listed: readonly string[] = []) =>
   storeOn(
     ({ path }) => {
-      if (listed.some((each) => path.includes(`/${each}/`))) return { items: [] };
+      if (listed.some((each) => path.includes(`/${each}/`))) return { metadata: {}, items: [] };
       if (path.endsWith("/scheduledjobs")) return refuse(403);
       const found = there.some((each) => path.endsWith(`/${each}`));
       return found ? { metadata: { uid: "uid" } } : refuse(404);

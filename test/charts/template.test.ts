@@ -105,7 +105,7 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
         ...WITH_URL,
         gateway: { autoscaling: { enabled: true } },
         monitoring: {
-          serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
+          serviceMonitor: { enabled: true, interval: "1m30s", labels: { release: "prometheus" } },
           prometheusRule: { enabled: true },
           grafanaDashboard: { enabled: true },
         },

@@ -1487,7 +1487,7 @@ async function halted() {
   return { w, news, ...started };
 }
 
-for (const { what, turn } of [
+for (const { what, turn, turnBack, inTheEnd } of [
   {
     what: "a view turns stale",
     turn: ({ w }: { w: ReturnType<typeof world> }) => {
@@ -1497,15 +1497,31 @@ for (const { what, turn } of [
       w.jobs.remove("a", true);
       w.jobs.wake();
     },
+    turnBack: () => undefined,
+    inTheEnd: ["12:01"],
   },
   {
     what: "leadership lapses",
     turn: ({ leadership }: { leadership: SwitchableLeadership }) => {
       leadership.lapsed = true;
     },
+    turnBack: ({ leadership }: { leadership: SwitchableLeadership }) => {
+      leadership.lapsed = false;
+    },
+    inTheEnd: ["12:01", "12:02"],
+  },
+  {
+    what: "the clock is lost",
+    turn: ({ w }: { w: ReturnType<typeof world> }) => {
+      w.time.known = false;
+    },
+    turnBack: ({ w }: { w: ReturnType<typeof world> }) => {
+      w.time.known = true;
+    },
+    inTheEnd: ["12:01", "12:02"],
   },
 ])
-  test(`${what} while it is asked who is locked: nothing is decided by it`, async () => {
+  test(`${what} while it is asked who is locked: nothing is decided by it, nor lost`, async () => {
     const w = world();
     w.jobs.put(minutely("a"));
     w.jobs.put(minutely("b"));
@@ -1533,6 +1549,9 @@ for (const { what, turn } of [
     answer.resolve();
     await w.time.advanceTo(at("12:02:06"));
     expect(keys(w, "a")).toEqual(["12:01"]);
+    turnBack({ w, leadership });
+    await w.time.advanceTo(at("12:02:10"));
+    expect(keys(w, "a")).toEqual(inTheEnd);
   });
 
 test("while it cannot be asked who is locked, the others go on", async () => {

@@ -1,8 +1,8 @@
-/** Reads the Secrets of many deliveries at once, in a worker of little memory. */
-import { workerData } from "node:worker_threads";
+/** Reads the Secrets of many deliveries at once, in a worker of little memory. Posts how many it read at a time. */
+import { parentPort, workerData } from "node:worker_threads";
 import { KubeConfig } from "@kubernetes/client-node";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
+import { createKubernetesClient, type ApiCall } from "../../../src/kubernetes/client.ts";
 import { createSecretHeaders } from "../../../src/kubernetes/secret-headers.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
@@ -23,8 +23,17 @@ const client = createKubernetesClient({
   metrics: createMetrics({ version: "test", nodeMetrics: false }),
   userAgent: "test",
 });
+let open = 0;
+let most = 0;
 const headersOf = createSecretHeaders({
-  client,
+  client: {
+    ...client,
+    // The server hears late that an answer has left: the next request may be there already.
+    async call<T>(asked: ApiCall) {
+      most = Math.max(most, (open += 1));
+      return client.call<T>(asked).finally(() => (open -= 1));
+    },
+  },
   accountNamespaces: namespaceAccounts(["a"]),
   namespaces: ["a"],
   ...realTime,
@@ -47,3 +56,5 @@ for (const each of resolved)
   if (each.kind !== "resolved" || Object.keys(each.headers).length !== secrets)
     throw new Error(JSON.stringify(each));
 await client.close();
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- a port of threads has no origin
+parentPort?.postMessage(most);

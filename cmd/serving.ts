@@ -98,18 +98,19 @@ export async function serve(
     let part: RunningPart | undefined;
     let ready = false;
     const said = new Set<string>();
-    const pingJobs = async () => {
-      try {
-        await store.jobs.ping();
-      } catch (error) {
-        const reason = problemOf(error, databaseUrl) ?? (error as Error).message;
-        // Each reason once, not at every probe. Later the parts say what fails.
-        if (cluster && !ready && !said.has(reason))
-          log.warn({ reason }, "waiting for the Kubernetes API");
-        said.add(reason);
-        throw error;
-      }
+    /** Each reason once, not at every probe. */
+    const sayWhy = (error: unknown) => {
+      const reason = problemOf(error, databaseUrl) ?? (error as Error).message;
+      if (said.has(reason)) return;
+      said.add(reason);
+      log.warn({ reason }, "waiting for the Kubernetes API");
     };
+    const pingJobs = () =>
+      store.jobs.ping().catch((error: unknown) => {
+        // Once it is ready the parts say what fails.
+        if (cluster && !ready) sayWhy(error);
+        throw error;
+      });
     const namespaces = () => {
       if (part?.refused?.length) throw new Error("a watched namespace refuses to be listed");
     };

@@ -79,7 +79,7 @@ export function createWebhookSender(options: {
         }
         // After a bad header nobody has been called: it says nothing about the receiver.
         return unanswered(
-          networkError(codeOf(error)),
+          networkError(codeOf(error), "receiver"),
           error instanceof BadHeader ? null : undefined,
         );
       }

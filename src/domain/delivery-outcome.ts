@@ -44,49 +44,49 @@ export function parseRetryAfter(header: string | null | undefined, now: Instant)
 }
 
 const UNKNOWN_ISSUER =
-  "the receiver's certificate is of an authority that is not known here, or comes without the certificates in between";
+  "the {peer}'s certificate is of an authority that is not known here, or comes without the certificates in between";
 
-/** Texts for people, without IP addresses: they must not tell what the guard protects. */
+/** Texts for people, without IP addresses: they must not tell what the guard protects. `{peer}`: see `networkError`. */
 const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "connection refused",
-  ECONNRESET: "connection reset by the receiver",
-  EPIPE: "connection closed by the receiver",
+  ECONNRESET: "connection reset by the {peer}",
+  EPIPE: "connection closed by the {peer}",
   EHOSTUNREACH: "host unreachable",
   ENETUNREACH: "network unreachable",
   ETIMEDOUT: "timed out",
   ENOTFOUND: "host name not found",
   EAI_AGAIN: "host name could not be resolved for now",
-  CONNECTION_CLOSED: "connection closed by the receiver",
+  CONNECTION_CLOSED: "connection closed by the {peer}",
   ANSWER_TOO_LARGE: "the answer's headers are too large",
-  ANSWER_MALFORMED: "the receiver's answer is not valid HTTP/1.1",
+  ANSWER_MALFORMED: "the {peer}'s answer is not valid HTTP/1.1",
   BAD_HEADER: "one of the job's own headers cannot be sent",
   TLS_HANDSHAKE_TIMEOUT: "timed out while connecting",
-  CERT_HAS_EXPIRED: "the receiver's certificate has expired",
-  DEPTH_ZERO_SELF_SIGNED_CERT: "the receiver's certificate is self-signed",
-  SELF_SIGNED_CERT_IN_CHAIN: "the receiver's certificate is of an authority that is not known here",
-  CERT_NOT_YET_VALID: "the receiver's certificate is not valid yet",
+  CERT_HAS_EXPIRED: "the {peer}'s certificate has expired",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "the {peer}'s certificate is self-signed",
+  SELF_SIGNED_CERT_IN_CHAIN: "the {peer}'s certificate is of an authority that is not known here",
+  CERT_NOT_YET_VALID: "the {peer}'s certificate is not valid yet",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_ISSUER,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_ISSUER,
-  CERT_SIGNATURE_FAILURE: "the receiver's certificate cannot be verified",
+  CERT_SIGNATURE_FAILURE: "the {peer}'s certificate cannot be verified",
   INVALID_PURPOSE:
-    "the receiver's certificate, or one behind it, is not made for what it is used for",
+    "the {peer}'s certificate, or one behind it, is not made for what it is used for",
   // For errors that Node has no code for; all of them are about certificates.
-  UNSPECIFIED: "the receiver's certificate is refused; its key or its signature may be too weak",
-  ERR_SSL_WRONG_VERSION_NUMBER: "the receiver does not speak TLS",
-  ERR_SSL_PACKET_LENGTH_TOO_LONG: "the receiver does not speak TLS",
-  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "the receiver does not speak TLS 1.2 or 1.3",
-  ERR_SSL_UNSUPPORTED_PROTOCOL: "the receiver does not speak TLS 1.2 or 1.3",
-  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "the receiver does not speak HTTP/1.1",
-  ERR_SSL_TLSV1_UNRECOGNIZED_NAME: "the receiver does not know itself by this host name",
+  UNSPECIFIED: "the {peer}'s certificate is refused; its key or its signature may be too weak",
+  ERR_SSL_WRONG_VERSION_NUMBER: "the {peer} does not speak TLS",
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: "the {peer} does not speak TLS",
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "the {peer} does not speak TLS 1.2 or 1.3",
+  ERR_SSL_UNSUPPORTED_PROTOCOL: "the {peer} does not speak TLS 1.2 or 1.3",
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "the {peer} does not speak HTTP/1.1",
+  ERR_SSL_TLSV1_UNRECOGNIZED_NAME: "the {peer} does not know itself by this host name",
   // TLS 1.3 refuses after the handshake, and names the reason.
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-    "the receiver asks for a client certificate; there is none",
+    "the {peer} asks for a client certificate; there is none",
   // From Go's servers (Caddy, Traefik), for a name for which they have no certificate.
   ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR:
-    "the receiver broke off the TLS handshake; it may have no certificate for this host name",
+    "the {peer} broke off the TLS handshake; it may have no certificate for this host name",
   "ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE":
-    "the receiver refused the TLS handshake; it may ask for a client certificate",
-  ERR_TLS_CERT_ALTNAME_INVALID: "the receiver's certificate is for another name",
+    "the {peer} refused the TLS handshake; it may ask for a client certificate",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the {peer}'s certificate is for another name",
 };
 
 /** No answer at all. Always retryable: it may be better next time. */
@@ -97,10 +97,10 @@ export function unanswered(
   return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null, destinationFault };
 }
 
-/** The text for an error of the network, or of TLS. */
-export function networkError(code: string | undefined): string {
+/** The text for an error of the network, or of TLS. `peer`: who was called; a mail's receiver is not its server. */
+export function networkError(code: string | undefined, peer: "receiver" | "server"): string {
   if (code === undefined) return "network error";
-  return NETWORK_ERRORS[code] ?? `network error (${code})`;
+  return (NETWORK_ERRORS[code] ?? `network error (${code})`).replaceAll("{peer}", peer);
 }
 
 /** RFC 5321, 4.2.1: 4yz is transient, 5yz permanent. No reply at all is network trouble. */

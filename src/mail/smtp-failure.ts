@@ -112,9 +112,7 @@ function describe(error: unknown, fields: ErrorFields): string {
   const system = fields.originalCode ?? fields.code ?? "";
   if (PLAIN_TEXT.test(system))
     return 'SMTP server: it does not speak TLS at once; if tls is "implicit", which most have on port 465 only, try "starttls"';
-  // The receiver of a mail is another party.
-  if (SYSTEM_CODE.test(system))
-    return `SMTP server: ${networkError(system).replaceAll("the receiver", "the server")}`;
+  if (SYSTEM_CODE.test(system)) return `SMTP server: ${networkError(system, "server")}`;
   const [, most] = TOO_LARGE.exec(error.message) ?? [];
   if (most !== undefined) return `the mail is too large: the SMTP server takes ${most} bytes`;
   if (error.cause instanceof MailTimedOut) return error.cause.message;

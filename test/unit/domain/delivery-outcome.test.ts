@@ -84,7 +84,7 @@ test.each([
   { code: "EWHATEVER", error: "network error (EWHATEVER)" },
   { code: undefined, error: "network error" },
 ])("network $code is retryable", ({ code, error }) => {
-  expect(unanswered(networkError(code))).toEqual({
+  expect(unanswered(networkError(code, "receiver"))).toEqual({
     kind: "retryable",
     httpStatus: 500,
     error,

@@ -3,7 +3,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts
 import { JOBS_PER_PAGE } from "../domain/ports/job-store.ts";
 import type { KubernetesClient } from "./client.ts";
 import { deleteResource } from "./delete-resource.ts";
-import { listResourcesIfDefined } from "./list-resources.ts";
+import { allPages, listResourcesIfDefined } from "./list-resources.ts";
 import { namespaceUid } from "./namespace-uid.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL, isMadeByRest } from "./resource-owner.ts";
 import type { ObjectMeta } from "./scheduled-job.ts";
@@ -84,16 +84,15 @@ async function listMadeByRest(
   const uid = await namespaceUid(client, namespace);
   const resources: Resource[] = [];
   if (uid === undefined || (bound !== null && bound !== uid)) return { uid, resources };
-  let next: string | undefined;
-  do {
-    const page = await listResourcesIfDefined(client, namespace, {
+  const labelSelector = `${MANAGED_BY_LABEL}=${MANAGED_BY}`;
+  const read = (token: string | undefined) =>
+    listResourcesIfDefined(client, namespace, {
       limit: JOBS_PER_PAGE,
-      continue: next,
-      labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
+      continue: token,
+      labelSelector,
     });
-    for (const { metadata } of page.items)
+  for await (const { items } of allPages(read))
+    for (const { metadata } of items)
       if (isMadeByRest(metadata)) resources.push({ name: metadata.name, uid: metadata.uid });
-    next = page.metadata.continue;
-  } while (next !== undefined);
   return { uid, resources };
 }

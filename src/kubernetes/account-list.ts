@@ -3,7 +3,7 @@ import { byCreation, type Job } from "../domain/job.ts";
 import { withoutBulk } from "../domain/oversize.ts";
 import type { Monotonic, Random } from "../domain/ports/clock.ts";
 import { JOBS_PER_PAGE, type JobPage } from "../domain/ports/job-store.ts";
-import type { ResourceList } from "./list-resources.ts";
+import { allPages, type ResourceList } from "./list-resources.ts";
 import { jobFromResource } from "./scheduled-job.ts";
 
 export interface AccountListDependencies {
@@ -57,19 +57,17 @@ export function createAccountList(
   async function readAll(account: string, namespace: string): Promise<Snapshot> {
     const jobs: Job[] = [];
     let bytes = 0;
-    let next: string | undefined;
     let position = "";
-    do {
-      const page = await listPage(namespace, JOBS_PER_PAGE, next);
-      position ||= page.metadata.resourceVersion;
-      next = page.metadata.continue;
-      for (const item of page.items) {
+    const read = (token: string | undefined) => listPage(namespace, JOBS_PER_PAGE, token);
+    for await (const { metadata, items } of allPages(read)) {
+      position ||= metadata.resourceVersion;
+      for (const item of items) {
         if (item.metadata.deletionTimestamp !== undefined) continue;
         const job = withoutBulk(jobFromResource(item, account));
         jobs.push(job);
         bytes += JOB_BYTES + JSON.stringify(job.spec.target).length;
       }
-    } while (next !== undefined);
+    }
     // Creation times are whole seconds; `byCreation` then compares ids, which REST makes sortable.
     jobs.sort(byCreation);
     return { jobs, position, bytes };

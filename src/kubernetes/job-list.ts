@@ -97,13 +97,14 @@ export function createJobList(dependencies: JobListDependencies): {
   function onward(
     positions: ReadonlyMap<string, string>,
     scope: number,
-    more = "",
+    more?: string,
   ): Pick<JobPage, "position" | "continue"> {
     const position = encodePosition(positions);
-    if (more === "" && scope + 1 >= scopes.length) return { position };
+    if (more === undefined && scope + 1 >= scopes.length) return { position };
     // Beside the positions, not among them: a namespace may have any of these names.
-    const token = new URLSearchParams({ scope: String(more === "" ? scope + 1 : scope), position });
-    if (more !== "") token.set("more", more);
+    const next = more === undefined ? scope + 1 : scope;
+    const token = new URLSearchParams({ scope: String(next), position });
+    if (more !== undefined) token.set("more", more);
     return { position, continue: token.toString() };
   }
 

@@ -68,6 +68,18 @@ export async function listResources(
   }
 }
 
+/** Every page of a list, the next one asked for when the one before has been taken. Ends after the last one. */
+export async function* allPages<Page extends { metadata: { continue?: string | undefined } }>(
+  read: (token: string | undefined) => Promise<Page>,
+): AsyncGenerator<Page> {
+  let token: string | undefined;
+  do {
+    const page = await read(token);
+    yield page;
+    token = page.metadata.continue;
+  } while (token !== undefined);
+}
+
 /** A single resource is read whatever its size: the API server stores none of more than a few megabytes. */
 async function listOnce(
   client: Pick<KubernetesClient, "call">,

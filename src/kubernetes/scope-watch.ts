@@ -12,7 +12,7 @@ import { pause } from "../waiting/pause.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { ApiError, isExpired } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
-import { listResources } from "./list-resources.ts";
+import { allPages, listResources } from "./list-resources.ts";
 import type { Relisted } from "./relisted.ts";
 import { isBefore, isComparable } from "./resource-version.ts";
 import type { ResourceMemory } from "./resource-memory.ts";
@@ -192,27 +192,23 @@ export function createScopeWatch(dependencies: ScopeWatchDependencies): ScopeWat
     { position, relisted }: { position: string; relisted: Relisted },
     signal: AbortSignal,
   ): AsyncGenerator<JobEvent> {
-    let next: string | undefined;
-    do {
-      const asked = { limit: JOBS_PER_PAGE, continue: next, signal };
-      const page = await listResources(client, namespace, asked).catch((error: unknown) => {
-        if (!signal.aborted) throw failure(error);
-      });
-      if (page === undefined) return;
-      const { resourceVersion: version } = page.metadata;
-      if (next === undefined) {
+    const read = (token: string | undefined) =>
+      listResources(client, namespace, { limit: JOBS_PER_PAGE, continue: token, signal });
+    try {
+      for await (const { metadata, items } of allPages(read)) {
+        const { resourceVersion: version } = metadata;
+        // The same on every page: they are of one snapshot.
         if (!isComparable(version) || !isComparable(position))
-          throw failure(
-            new PositionExpired(`nobody knows whether ${position} is before ${version}`),
-          );
+          throw new PositionExpired(`nobody knows whether ${position} is before ${version}`);
         relisted.add(namespace, version);
+        const account = await accountOf(namespace);
+        for (const resource of items)
+          if (resource.metadata.deletionTimestamp === undefined)
+            yield { ...jobEvent(resource, account), position };
       }
-      const account = await accountOf(namespace);
-      for (const resource of page.items)
-        if (resource.metadata.deletionTimestamp === undefined)
-          yield { ...jobEvent(resource, account), position };
-      next = page.metadata.continue;
-    } while (next !== undefined);
+    } catch (error) {
+      if (!signal.aborted) throw failure(error);
+    }
   }
 
   /**

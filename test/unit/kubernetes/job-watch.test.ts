@@ -8,10 +8,9 @@ import {
 } from "../../../src/domain/ports/job-store.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
-import { createJobWatch } from "../../../src/kubernetes/job-watch.ts";
-import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
 import { FakeTime } from "../controller/controller-world.ts";
+import { jobWatchOn } from "./job-watch-on.ts";
 
 /**
  * A watch of these events, of which each piece comes at once. `forgotten`: the namespaces whose cached answers it
@@ -22,7 +21,6 @@ function watchOf(
   accountOf: (namespace: string) => Promise<string | null>,
 ) {
   const forgotten: string[] = [];
-  const time = new FakeTime(0);
   const lines = pieces.map((events) =>
     Buffer.from(events.map((event) => `${JSON.stringify(event)}\n`).join("")),
   );
@@ -30,21 +28,12 @@ function watchOf(
     call: async () => ({ metadata: { resourceVersion: "1" } }) as never,
     watch: async () => Readable.from(lines) as Awaited<ReturnType<KubernetesClient["watch"]>>,
   };
-  const watch = createJobWatch({
-    client: client as KubernetesClient,
+  const watch = jobWatchOn(client, {
     accountNamespaces: {
+      ...namespaceAccounts([]),
       accountOf,
-      namespaceOf: async () => undefined,
-      bindingOf: async () => ({ namespace: undefined, leaving: false }),
       forget: (namespace = "every namespace") => forgotten.push(namespace),
-      bindings: async () => new Map(),
-      changedSince: () => new Promise(() => undefined),
     },
-    monotonic: () => time.now(),
-    timers: time,
-    random: () => 0.5,
-    metrics: createMetrics({ version: "test", nodeMetrics: false }),
-    listedUnder: () => new Map(),
     scopes: [undefined],
   });
   return { told: watch("1", new AbortController().signal), forgotten };
@@ -195,17 +184,12 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
       return body as Awaited<ReturnType<KubernetesClient["watch"]>>;
     },
   };
-  const watch = createJobWatch({
-    client: client as KubernetesClient,
-    accountNamespaces: { ...namespaceAccounts([]), forget: () => undefined },
-    monotonic: () => time.now(),
-    timers: time,
-    random: () => 0.5,
-    metrics: createMetrics({ version: "test", nodeMetrics: false }),
-    memory: { seen: ({ metadata }) => seen.push(metadata.uid) },
-    listedUnder: () => new Map(),
+  const options = {
+    accountNamespaces: namespaceAccounts([]),
+    memory: { seen: ({ metadata }: { metadata: { uid: string } }) => seen.push(metadata.uid) },
     scopes,
-  });
+  };
+  const watch = jobWatchOn(client, options, time);
   /** The first `count` events of a watch, from a server that answers so. */
   const told = async (
     from: string,

@@ -4,11 +4,9 @@ import type { Bindings } from "../../../src/domain/ports/account-namespaces.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { PositionExpired, type JobEvent } from "../../../src/domain/ports/job-store.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
-import { createJobWatch } from "../../../src/kubernetes/job-watch.ts";
-import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { untilAborted } from "../../../src/waiting/until-aborted.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
-import { FakeTime } from "../controller/controller-world.ts";
+import { jobWatchOn } from "./job-watch-on.ts";
 
 const job = (uid: string, resourceVersion: string) => ({
   metadata: { namespace: "team", name: uid, uid, resourceVersion },
@@ -23,7 +21,6 @@ const nameIn = (path: string) => /namespaces\/([^/]+)/.exec(path)?.[1] ?? "all";
 
 /** A watch from position 1, of a server whose lists and watches the test gives, and what the server was asked for. */
 function world(scopes: readonly (string | undefined)[] = [undefined]) {
-  const time = new FakeTime(0);
   const asked: string[] = [];
   const server = {
     /** What `team` has, by page. */
@@ -59,8 +56,7 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
       return addAbortSignal(signal, body) as never;
     },
   };
-  const watch = createJobWatch({
-    client: client as KubernetesClient,
+  const watch = jobWatchOn(client, {
     accountNamespaces: {
       ...namespaceAccounts(["team"]),
       async changedSince(before, signal) {
@@ -69,11 +65,6 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
         return signal.aborted ? undefined : bound;
       },
     },
-    monotonic: () => time.now(),
-    timers: time,
-    random: () => 0.5,
-    metrics: createMetrics({ version: "test", nodeMetrics: false }),
-    listedUnder: () => new Map(),
     scopes,
   });
   const from = scopes.map((scope) => (scope === undefined ? "1" : `${scope}=1`)).join("&");

@@ -93,7 +93,8 @@ test("many deliveries at once take a worker little memory, however large their S
     resourceLimits: { maxOldGenerationSizeMb: 150 },
   });
   // Rejects if the worker ends by an error, such as for want of memory.
-  const [most] = (await once(worker, "message")) as [number];
+  const [[most], [code]] = await Promise.all([once(worker, "message"), once(worker, "exit")]);
+  expect(code).toBe(0);
   // Status writes, lists and look-ups of namespaces need connections as well.
   expect(most).toBeLessThanOrEqual(16);
 });

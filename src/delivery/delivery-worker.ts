@@ -21,6 +21,7 @@ import { createHeldRuns } from "./held-runs.ts";
 import { createLeaseKeeper } from "./lease-keeper.ts";
 import { createOutcomeRecorder } from "./outcome-recorder.ts";
 import { createStarter } from "./starter.ts";
+import { createWarmUp } from "./warm-up.ts";
 import type { WebhookSender } from "./webhook.ts";
 import { createFullScanInterval } from "./full-scan-interval.ts";
 
@@ -62,7 +63,7 @@ export function createDeliveryWorker(options: {
   clock: Clock;
   mailer: Pick<Mailer, "send">;
   emailLog: Pick<EmailLog, "append" | "locked">;
-  webhook: Pick<WebhookSender, "send">;
+  webhook: Pick<WebhookSender, "send" | "warmUp">;
   signingSecrets: Pick<SigningSecrets, "current">;
   smtpSettings: Pick<SmtpSettingsStore, "revision">;
   breakers: CircuitBreakers;
@@ -147,18 +148,20 @@ export function createDeliveryWorker(options: {
     attempt: createAttempt({ ...options, emailLog: recorder.emails }),
     onFinished,
   });
+  const signingKeys = createCachedLookup<readonly string[]>({
+    ask: (account) => options.signingSecrets.current(account),
+    ttlMs: timing.signingKeys,
+    max: MOST_SIGNING_KEYS,
+    monotonic,
+  });
+  const warmUp = createWarmUp({ ...options, held, signingKeys });
   const starter = createStarter({
     ...options,
     held,
     leases,
     recorder,
     runner,
-    signingKeys: createCachedLookup<readonly string[]>({
-      ask: (account) => options.signingSecrets.current(account),
-      ttlMs: timing.signingKeys,
-      max: MOST_SIGNING_KEYS,
-      monotonic,
-    }),
+    signingKeys,
     smtpRevision: (account) => options.smtpSettings.revision(account),
     onFinished,
     onOutage: outage,
@@ -191,13 +194,19 @@ export function createDeliveryWorker(options: {
         // Not for long: a limit that is exceeded now and then is better than all starts waiting for one slow claim.
         if (claimer.filling) await within(timing.filling, claimer.filling, timers);
         if (signal.aborted) break;
-        const now = clock.known ? clock.now() : undefined;
-        if (now !== undefined && (await starter.startReady(now, signal)) > 0) {
+        if (!clock.known) {
+          await startBell.wait(timing.poll, signal);
+          continue;
+        }
+        const now = clock.now();
+        const taken = await starter.startReady(now, signal);
+        warmUp.look(clock.now());
+        if (taken > 0) {
           lastStart = monotonic();
           await pause(timing.collect, timers);
           continue;
         }
-        await startBell.wait(now === undefined ? timing.poll : untilNextDue(now), signal);
+        await startBell.wait(untilNext(now), signal);
         // During a burst, the first slot that comes free is not worth a commit of its own.
         if (monotonic() - lastStart < BURST) await pause(timing.collect, timers);
       } catch (error) {
@@ -207,10 +216,13 @@ export function createDeliveryWorker(options: {
     }
   }
 
-  /** Counts from the `now` up to which due runs were taken: what has become due since then must not wait for a poll. */
-  function untilNextDue(now: Instant): number {
-    const next = held.nextDue(now);
-    return next === null ? timing.poll : Math.min(timing.poll, next - now);
+  /**
+   * Milliseconds until the next start or warm-up, when all that was due until `taken` has been taken: what has become due
+   * since then must not wait for a poll.
+   */
+  function untilNext(taken: Instant): number {
+    const next = Math.min(held.nextDue(taken) ?? Infinity, warmUp.next() ?? Infinity);
+    return Math.min(timing.poll, next - clock.now());
   }
 
   async function repeat(

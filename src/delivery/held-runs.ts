@@ -19,8 +19,8 @@ export interface HeldRuns {
    */
   takeReady(now: Instant): ClaimedRun[];
   /**
-   * The attempt is over. True when an account or destination that was full for want of slots has half of them
-   * again.
+   * The attempt is over. True when an account or destination that was full for want of slots has half of them again, or
+   * when one that was full for what it held has half of that left.
    */
   finished(run: ClaimedRun): boolean;
   /** Takes every run that still waits. */
@@ -40,6 +40,11 @@ export interface HeldRuns {
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
   /**
+   * Of each receiver, a webhook that becomes due after `after` and until `until`, and how many calls there may be at a
+   * time.
+   */
+  soon(after: Instant, until: Instant): Iterable<{ run: ClaimedRun; calls: number }>;
+  /**
    * How many more due runs may be claimed; `ahead`: also runs that are not due yet. However many characters are held,
    * there is room for a few runs, because the accounts that hold many of them are `full`.
    */
@@ -47,7 +52,7 @@ export interface HeldRuns {
   /**
    * Whom the next claim is to exclude: a whole batch of theirs would not fit, somebody's lock holds up their records,
    * they have no slot, or so few that they would make the claim small. The last holds only for `patience`
-   * (milliseconds) after a claim that included them. Remembers who is full for want of slots, for `finished`.
+   * (milliseconds) after a claim that included them. Remembers who is full and for what, for `finished`.
    */
   full(now: Instant, patience: number): ClaimExclusions;
   readonly waiting: number;
@@ -78,6 +83,8 @@ interface Holder {
   claimedAt: Instant;
   /** The last `full` named it for want of slots. */
   crowded: boolean;
+  /** `full` named it for what it holds: it does not from these places and characters on. */
+  packed: { places: number; characters: number } | undefined;
 }
 
 /** With the holders that count it: `dropIfUnused` keeps them in the maps for as long as the run waits. */
@@ -156,10 +163,19 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return holder.crowded;
   }
 
+  /** Another claim of its runs would not fit. */
+  function notePacked(holder: Holder, places: number, characters: number): boolean {
+    const packed = placesOf(holder) > places || holder.characters > characters;
+    holder.packed = packed ? { places: places / 2, characters: characters / 2 } : undefined;
+    return packed;
+  }
+
   function recovers(holder: Holder, slots: number): boolean {
-    if (!holder.crowded || few(holder, slots)) return false;
-    holder.crowded = false;
-    return true;
+    const { crowded, packed } = holder;
+    if (crowded && !few(holder, slots)) holder.crowded = false;
+    if (packed && placesOf(holder) <= packed.places && holder.characters <= packed.characters)
+      holder.packed = undefined;
+    return crowded !== holder.crowded || packed !== holder.packed;
   }
 
   /** How many runs to the run's destination may be in flight. */
@@ -223,7 +239,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       const [account, destination] = holdersOf(run);
       for (const holder of [account, destination]) holder.inFlight -= 1;
       holdCharacters(-sizeOf(run), [account, destination]);
-      // Both are asked: each of them forgets that it was crowded.
+      // Both are asked: each of them forgets that it was full.
       const recovered = [
         recovers(account, slotsOf(account)),
         recovers(destination, slotsTo(destination)),
@@ -262,6 +278,23 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         for (const [key, holder] of map) if (!passedOver.has(key)) holder.claimedAt = now;
     },
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
+    soon: (after, until) => {
+      const receivers = new Map<string, { run: ClaimedRun; calls: number }>();
+      const ofAccount = new Map<string, number>();
+      let inAll = 0;
+      for (const { run } of waiting) {
+        if (run.notBefore > until || inAll === limits.concurrency) break;
+        if (run.notBefore <= after || run.spec.target.kind !== "webhook") continue;
+        const receiver = receivers.get(run.destination) ?? { run, calls: 0 };
+        const theirs = ofAccount.get(run.account) ?? 0;
+        if (receiver.calls === limits.perDestination || theirs === limits.perAccount) continue;
+        receiver.calls += 1;
+        receivers.set(run.destination, receiver);
+        ofAccount.set(run.account, theirs + 1);
+        inAll += 1;
+      }
+      return receivers.values();
+    },
     room: (now) => {
       const due = Math.ceil(
         Math.min(free() / 2, Math.max(fewRuns(), (free() / 2) * (1 - share()))),
@@ -286,8 +319,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
           accounts,
           (holder) =>
             noteCrowded(holder, slotsOf(holder), since) ||
-            placesOf(holder) > mostPlaces ||
-            holder.characters > mostCharacters ||
+            notePacked(holder, mostPlaces, mostCharacters) ||
             holder.lockedOut >= limits.lockedOutPerAccount,
         ),
         destinations: namesOf(
@@ -295,7 +327,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
           (holder, key) =>
             (!isMailServer(key) &&
               noteCrowded(holder, slotsTo(holder), since, waitedFor.has(holder))) ||
-            placesOf(holder) > limits.perDestination + spare,
+            notePacked(holder, limits.perDestination + spare, Infinity),
         ),
         jobs: [...lockedJobs.keys()],
       };
@@ -323,6 +355,7 @@ function holderOf(map: Map<string, Holder>, key: string): Holder {
       lockedOut: 0,
       claimedAt: -Infinity,
       crowded: false,
+      packed: undefined,
     };
     map.set(key, holder);
   }

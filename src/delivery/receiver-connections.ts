@@ -43,6 +43,11 @@ export interface ReceiverConnections {
     origin: string,
     timeoutMs: number,
   ): ReceiverConnection | Promise<ReceiverConnection>;
+  /**
+   * Opens connections for calls that begin soon, until there are `count`, in use or not; they may displace those that are
+   * idle for longer. A call gets one that is still being opened, and its failure; nobody hears of other failures.
+   */
+  warmUp(account: string, origin: string, count: number, timeoutMs: number): void;
   /** Resolves when all are closed. */
   close(): Promise<void>;
 }
@@ -71,6 +76,10 @@ export function createReceiverConnections(options: {
   const resting = new Set<ReceiverConnection>();
   const restingOf = new Map<string, Set<ReceiverConnection>>();
   const all = new Set<ReceiverConnection>();
+  /** How many of them each account and origin has. */
+  const open = new Map<string, number>();
+  /** Connections being opened that no call waits for. */
+  const opening = new Map<string, Set<Promise<ReceiverConnection>>>();
   let closing = false;
   /** Turns of the event loop, counted only until `READ_TURNS` after the last release. */
   let turn = 0;
@@ -106,6 +115,9 @@ export function createReceiverConnections(options: {
 
   function forget(account: string, key: string, connection: ReceiverConnection): void {
     all.delete(connection);
+    const left = (open.get(key) ?? 0) - 1;
+    if (left > 0) open.set(key, left);
+    else open.delete(key);
     const waiting = idle.get(key);
     const place = waiting?.findIndex((kept) => kept.connection === connection) ?? -1;
     if (waiting !== undefined && place !== -1) remove(account, key, waiting, place);
@@ -159,7 +171,7 @@ export function createReceiverConnections(options: {
     }
   }
 
-  async function open(
+  async function connected(
     account: string,
     origin: string,
     key: string,
@@ -198,6 +210,7 @@ export function createReceiverConnections(options: {
       },
     });
     all.add(connection);
+    open.set(key, (open.get(key) ?? 0) + 1);
     return connection;
   }
 
@@ -207,13 +220,56 @@ export function createReceiverConnections(options: {
     key: string,
     timeoutMs: number,
   ): Promise<ReceiverConnection> {
-    return (await liveOne(account, key)) ?? (await open(account, origin, key, timeoutMs));
+    return (
+      (await liveOne(account, key)) ??
+      (await (adopt(key) ?? connected(account, origin, key, timeoutMs)))
+    );
+  }
+
+  /** One that is being opened; whoever takes it waits for it alone. */
+  function adopt(key: string): Promise<ReceiverConnection> | undefined {
+    const [first] = opening.get(key) ?? [];
+    if (first !== undefined) abandon(key, first);
+    return first;
+  }
+
+  /** False when a call has taken it. */
+  function abandon(key: string, connecting: Promise<ReceiverConnection>): boolean {
+    const waiting = opening.get(key);
+    if (waiting?.delete(connecting) !== true) return false;
+    if (waiting.size === 0) opening.delete(key);
+    return true;
+  }
+
+  async function openAhead(
+    account: string,
+    origin: string,
+    key: string,
+    timeoutMs: number,
+  ): Promise<void> {
+    const connecting = connected(account, origin, key, timeoutMs);
+    const waiting = opening.get(key);
+    if (waiting) waiting.add(connecting);
+    else opening.set(key, new Set([connecting]));
+    try {
+      const connection = await connecting;
+      if (abandon(key, connecting)) connection.release(true);
+    } catch {
+      // The call that has taken it hears of it.
+      abandon(key, connecting);
+    }
   }
 
   return {
     take: (account, origin, timeoutMs) => {
       const key = `${account} ${origin}`;
       return warmOne(account, key, monotonic()) ?? liveOrNew(account, origin, key, timeoutMs);
+    },
+    warmUp: (account, origin, count, timeoutMs) => {
+      const key = `${account} ${origin}`;
+      const there = (open.get(key) ?? 0) + (opening.get(key)?.size ?? 0);
+      for (let more = count - there; more > 0; more -= 1)
+        void openAhead(account, origin, key, timeoutMs);
     },
     close: async () => {
       closing = true;

@@ -27,6 +27,8 @@ export interface WebhookSender {
     signal: AbortSignal;
     maySend: () => boolean;
   }): Promise<DeliveryOutcome | { kind: "not_sent" }>;
+  /** Opens connections for `calls` attempts to the run's receiver that begin soon. Sends nothing. */
+  warmUp(run: ClaimedRun, calls: number): void;
   close(): Promise<void>;
 }
 
@@ -83,6 +85,12 @@ export function createWebhookSender(options: {
           error instanceof BadHeader ? null : undefined,
         );
       }
+    },
+    warmUp: ({ account, spec: { target } }, calls) => {
+      // A URL from a resource has only passed the API server's schema.
+      if (target.kind !== "webhook" || !URL.canParse(target.url)) return;
+      const { origin } = new URL(target.url);
+      connections.warmUp(account, origin, calls, target.timeoutSeconds * 1_000);
     },
     close: () => connections.close(),
   };

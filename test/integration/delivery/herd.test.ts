@@ -1,7 +1,11 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { beforeAll, expect, test } from "vitest";
+import { until } from "../../until.ts";
 import { change, scheduled } from "../postgres/runs-fixture.ts";
 import { startReceiver } from "../../receiver.ts";
-import { webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
+import { SECRET, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
 
 let fixture: WorkerFixture;
 beforeAll(async () => {
@@ -13,12 +17,13 @@ beforeAll(async () => {
 test("a herd is delivered once each by two workers, and recorded", async () => {
   const runs = Number(process.env["HERD"] ?? 1_000);
   const receiver = await startReceiver();
+  const workers: { stop(): Promise<void> }[] = [];
   try {
     const at = Date.now() + 2_000;
     const jobs = Array.from({ length: runs }, () => webhookJob(receiver.url, { account: ACCOUNT }));
     await fixture.ledger.apply(jobs.map((of) => change(of, { create: [scheduled(at)] })));
-    fixture.worker();
-    if (process.env["HERD"] === undefined) fixture.worker();
+    workers.push(fixture.worker());
+    if (process.env["HERD"] === undefined) workers.push(fixture.worker());
     const calls = await receiver.count(runs, 20_000);
     await expect
       .poll(async () => (await fixture.queue.depth()).started, { timeout: 20_000 })
@@ -37,7 +42,57 @@ test("a herd is delivered once each by two workers, and recorded", async () => {
     expect(rows[0]?.n).toBe(runs);
     expect(lateness[0]).toBeGreaterThanOrEqual(-2);
   } finally {
+    await Promise.all(workers.map((worker) => worker.stop()));
     await receiver.close();
+  }
+});
+
+test("connections are open before runs are due, and nothing is sent on them: a job may still be deleted", async () => {
+  let [opened, called] = [0, 0];
+  const receiver = createServer((request, response) => {
+    called += 1;
+    request.resume();
+    response.end("ok");
+  });
+  receiver.on("connection", () => {
+    opened += 1;
+  });
+  receiver.listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+  const read: string[] = [];
+  /** For the worker it is always a little before the due time, until the test says otherwise. */
+  const at = Date.now() + 1_500;
+  const clock = { known: true, now: () => at - 300 };
+  const account = crypto.randomUUID();
+  const jobs = Array.from({ length: 3 }, () => webhookJob(url, { account }));
+  await fixture.ledger.apply(jobs.map((of) => change(of, { create: [scheduled(at)] })));
+  const worker = fixture.worker({
+    clock,
+    signingSecrets: {
+      current: async (of) => {
+        read.push(of);
+        return [SECRET];
+      },
+    },
+  });
+  try {
+    await until("three are open", () => opened === 3);
+    expect([called, read]).toEqual([0, [account]]);
+    const [deleted] = jobs;
+    if (deleted) await fixture.cancel([deleted]);
+    clock.now = () => fixture.clock.now();
+    await until("the others are called", () => called === 2);
+    expect(opened).toBe(3);
+    await until("all are closed", async () => {
+      const { rows } = await fixture.pool.query("select from runs where account = $1", [account]);
+      return rows.length === 0;
+    });
+    expect(called).toBe(2);
+  } finally {
+    await worker.stop();
+    receiver.closeAllConnections();
+    receiver.close();
   }
 });
 

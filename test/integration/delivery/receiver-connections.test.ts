@@ -115,6 +115,11 @@ async function untilOpen(expected: number): Promise<void> {
   );
 }
 
+async function warm(count: number): Promise<void> {
+  connections.warmUp("a", origin, count, 5_000);
+  await untilOpen(count);
+}
+
 /** How many are still in memory. The engine may still hold the last one. */
 function remaining(used: readonly WeakRef<object>[]): number {
   collectGarbage();
@@ -307,6 +312,70 @@ test("a receiver that closes after each answer, or while nobody calls, is dialle
   server.closeIdleConnections();
   await until("the caller knows", () => open === 0);
   expect((await call("a")).status).toBe(200);
+});
+
+describe("connections opened for calls to come", () => {
+  test("are used by these calls, and nothing is sent on them before", async () => {
+    let requests = 0;
+    server.on("request", () => {
+      requests += 1;
+    });
+    await warm(3);
+    expect(requests).toBe(0);
+    await Promise.all([call("a"), call("a"), call("a")]);
+    expect([requests, opened]).toEqual([3, 3]);
+    await call("b");
+    expect(opened).toBe(4);
+  });
+
+  test("are as many as are missing, whether the others are in use or not", async () => {
+    const [inUse, idle] = await Promise.all([
+      connections.take("a", origin, 5_000),
+      connections.take("a", origin, 5_000),
+    ]);
+    idle?.release(true);
+    await warm(2);
+    await warm(3);
+    // Those that are being opened count as well.
+    connections.warmUp("a", origin, 5, 5_000);
+    connections.warmUp("a", origin, 5, 5_000);
+    expect(dialled).toHaveLength(5);
+    await untilOpen(5);
+    inUse?.close();
+    await untilOpen(4);
+    await warm(5);
+  });
+
+  test("which are not open yet, are waited for: the call dials no other one", async () => {
+    connections.warmUp("a", origin, 2, 5_000);
+    await Promise.all([call("a"), call("a"), call("a")]);
+    expect(dialled).toHaveLength(3);
+    await untilOpen(3);
+  });
+
+  test("that cannot be opened fail the calls that wait for them, and nobody else", async () => {
+    let failures = 0;
+    const refusing = createReceiverConnections({
+      dial: () => {
+        failures += 1;
+        return Promise.reject(new Error(`failure ${failures}`));
+      },
+      monotonic: () => time,
+    });
+    refusing.warmUp("a", origin, 2, 5_000);
+    await expect(refusing.take("a", origin, 5_000)).rejects.toThrow("failure 1");
+    // The other failure has been forgotten: an unhandled rejection would fail the test.
+    await expect(refusing.take("a", origin, 5_000)).rejects.toThrow("failure 3");
+    await refusing.close();
+  });
+
+  test("are closed when nobody wants connections any more", async () => {
+    connections.warmUp("a", origin, 2, 5_000);
+    await connections.close();
+    await until("both were opened", () => opened === 2);
+    await untilOpen(0);
+    expect(dialled).toHaveLength(2);
+  });
 });
 
 describe("idle connections are limited", () => {

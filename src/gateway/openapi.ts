@@ -304,7 +304,7 @@ const names = new Map<unknown, string>(
 );
 
 /** Keywords that the document does not show. The content of `x-documented` takes its place. */
-const INTERNAL = new Set(["x-rule", "x-documented"]);
+const INTERNAL = new Set(["x-rule", "x-documented", "x-elsewhere"]);
 
 /** Plain JSON Schema: named schemas become references, except `root` itself. */
 function inlined(schema: unknown, root?: unknown): object {

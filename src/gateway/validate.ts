@@ -15,7 +15,7 @@ const ajv = new Ajv2020({
   useDefaults: false,
   coerceTypes: false,
 });
-ajv.addVocabulary(["x-rule", "x-documented"]);
+ajv.addVocabulary(["x-rule", "x-documented", "x-elsewhere"]);
 
 /**
  * Call it once, at start. The function that it makes returns the value typed, or throws ApiError 400 with the
@@ -64,11 +64,13 @@ function message(
   switch (keyword) {
     case "required":
       return "is required";
-    case "additionalProperties":
-      return `is not a known ${member}; ${suggestName(
-        String((params as Record<string, unknown>)["additionalProperty"]),
-        Object.keys((parentSchema?.["properties"] ?? {}) as object),
-      )}`;
+    case "additionalProperties": {
+      const name = String((params as Record<string, unknown>)["additionalProperty"]);
+      const elsewhere = new Map(Object.entries((parentSchema?.["x-elsewhere"] ?? {}) as object));
+      const known = Object.keys((parentSchema?.["properties"] ?? {}) as object);
+      const advice = elsewhere.get(name) ?? suggestName(name, known);
+      return `is not a known ${member}; ${String(advice)}`;
+    }
     case "type":
       return `must be ${typeName(schema)}`;
     case "enum":

@@ -10,7 +10,8 @@ import { CONCURRENCY_POLICIES, SPEC_DEFAULTS } from "../job.ts";
  *
  * `x-rule` says in words what a pattern demands; validators put it into their message. `x-documented` has
  * keywords for the OpenAPI document alone, for rules that code checks, with better messages than a validator
- * has, and that a schema can express for tools at least in part.
+ * has, and that a schema can express for tools at least in part. `x-elsewhere` says of unknown fields, by name, what
+ * does what they would do.
  */
 
 const KIB = 1_024;

@@ -108,6 +108,8 @@ export const jobCreate = Type.Object(
   },
 );
 
+const PAUSING = "POST /jobs/{id}/pause pauses a job, POST /jobs/{id}/resume resumes it";
+
 /** Body of `PATCH /jobs/{id}`: what is absent stays, null resets an optional field. */
 export const jobPatch = Type.Object(
   {
@@ -125,6 +127,12 @@ export const jobPatch = Type.Object(
   {
     additionalProperties: false,
     minProperties: 1,
+    "x-elsewhere": Object.fromEntries(
+      ["status", "state", "paused", "enabled", "active", "suspend", "suspended"].map((name) => [
+        name,
+        PAUSING,
+      ]),
+    ),
     description:
       "Absent fields stay as they are; `null` resets an optional field to its default; `webhook_payload` and `webhook_headers` are replaced as a whole. Changing `type` or `schedule_type` drops the fields of the previous one. The resulting job is validated as a whole.",
     examples: [{ cron_expression: "30 4 * * 1-5", max_retries: 3 }],

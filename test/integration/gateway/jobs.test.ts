@@ -489,6 +489,22 @@ describe("PATCH /jobs/{id}", () => {
     expect(reply.json["details"]).toContainEqual({ field, message: expect.any(String) });
   });
 
+  test.each(["status", "enabled", "constructor"])(
+    "400: what %s may be meant for is said",
+    async (field) => {
+      const reply = await patch(await made(), { [field]: "paused" });
+      expect(reply.json["details"]).toEqual([
+        {
+          field,
+          message:
+            field === "constructor"
+              ? expect.stringMatching(/^is not a known field; known are name, /)
+              : "is not a known field; POST /jobs/{id}/pause pauses a job, POST /jobs/{id}/resume resumes it",
+        },
+      ]);
+    },
+  );
+
   test("404: another account's", async () => {
     expect((await patch(await made(), { name: "x" }, h.second.key)).status).toBe(404);
   });

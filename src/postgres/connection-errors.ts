@@ -69,12 +69,15 @@ const REFUSAL_MESSAGES =
 /**
  * Whether the server, or pg, refuses a connection. Class 28 (password, pg_hba.conf, a role that may not log in); a
  * database that does not exist; a database that takes no connections, or none of this role (`CheckMyDatabase`: its
- * SQLSTATEs are also those of failed statements); a refused certificate.
+ * SQLSTATEs are also those of failed statements); a setting that cannot be made; a refused certificate.
  */
 export function isRefusedByServer(error: Error): boolean {
   const code = sqlState(error) ?? "";
   if (/^(?:28|3D000)/.test(code) || TLS_CODES.test(code)) return true;
   if ("routine" in error && error.routine === "CheckMyDatabase") return true;
+  // It ends no session for what a statement says, but refuses one for a wrong setting in the URL's `options`, or of the
+  // role.
+  if ("severity" in error && error.severity === "FATAL" && !isConnectionError(error)) return true;
   return REFUSAL_MESSAGES.test(error.message);
 }
 

@@ -133,6 +133,14 @@ describe("one clear line, no stack, an exit code that is not 0", () => {
     server.close();
   });
 
+  test("a setting in the URL that PostgreSQL does not know", async () => {
+    const url = new URL(shared.url);
+    url.searchParams.set("options", "-c unknown=1");
+    expect(await start({ DATABASE_URL: url.href })).toEqual(
+      oneLine('cannot be used: unrecognized configuration parameter "unknown" (DATABASE_URL)'),
+    );
+  });
+
   test("a database that needs a newer program", async () => {
     expect(await start({ DATABASE_URL: newer.url })).toEqual(
       oneLine("the database needs 99.0.0 or newer"),

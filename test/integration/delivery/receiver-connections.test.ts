@@ -353,6 +353,22 @@ describe("connections opened for calls to come", () => {
     await untilOpen(3);
   });
 
+  test("belong to the call that waited for them until it is over", async () => {
+    const asked = Promise.withResolvers<void>();
+    answers.set("/hang", () => {
+      asked.resolve();
+    });
+    const ending = new AbortController();
+    connections.warmUp("a", origin, 1, 5_000);
+    const hanging = call("a", "/hang", ending.signal);
+    await asked.promise;
+    expect(dialled).toHaveLength(1);
+    expect(await call("a")).toMatchObject({ status: 200 });
+    expect(dialled).toHaveLength(2);
+    ending.abort(new Error("enough"));
+    await expect(hanging).rejects.toThrow("enough");
+  });
+
   test("that cannot be opened fail the calls that wait for them, and nobody else", async () => {
     let failures = 0;
     const refusing = createReceiverConnections({

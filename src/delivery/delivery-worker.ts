@@ -200,6 +200,7 @@ export function createDeliveryWorker(options: {
         }
         const now = clock.now();
         const taken = await starter.startReady(now, signal);
+        if (signal.aborted) break;
         warmUp.look(clock.now());
         if (taken > 0) {
           lastStart = monotonic();
@@ -217,11 +218,11 @@ export function createDeliveryWorker(options: {
   }
 
   /**
-   * Milliseconds until the next start or warm-up, when all that was due until `taken` has been taken: what has become due
+   * Milliseconds until the next start or warm-up, when all that was due until `upTo` has been taken: what has become due
    * since then must not wait for a poll.
    */
-  function untilNext(taken: Instant): number {
-    const next = Math.min(held.nextDue(taken) ?? Infinity, warmUp.next() ?? Infinity);
+  function untilNext(upTo: Instant): number {
+    const next = Math.min(held.nextDue(upTo) ?? Infinity, warmUp.next() ?? Infinity);
     return Math.min(timing.poll, next - clock.now());
   }
 

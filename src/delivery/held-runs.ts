@@ -40,10 +40,14 @@ export interface HeldRuns {
   /** Earliest notBefore after `now` among those waiting. */
   nextDue(now: Instant): Instant | null;
   /**
-   * Of each receiver, a webhook that becomes due after `after` and until `until`, and how many calls there may be at a
-   * time.
+   * Of each destination outside `except`, a webhook that becomes due after `after` and until `until`, and how many of
+   * them find a slot if nothing else ends until then.
    */
-  soon(after: Instant, until: Instant): Iterable<{ run: ClaimedRun; calls: number }>;
+  soon(
+    after: Instant,
+    until: Instant,
+    except: ReadonlySet<string>,
+  ): Iterable<{ run: ClaimedRun; calls: number }>;
   /**
    * How many more due runs may be claimed; `ahead`: also runs that are not due yet. However many characters are held,
    * there is room for a few runs, because the accounts that hold many of them are `full`.
@@ -83,7 +87,7 @@ interface Holder {
   claimedAt: Instant;
   /** The last `full` named it for want of slots. */
   crowded: boolean;
-  /** `full` named it for what it holds: it does not from these places and characters on. */
+  /** `full` named it for what it holds: it says so when it holds no more than this, the half. */
   packed: { places: number; characters: number } | undefined;
 }
 
@@ -166,7 +170,9 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   /** Another claim of its runs would not fit. */
   function notePacked(holder: Holder, places: number, characters: number): boolean {
     const packed = placesOf(holder) > places || holder.characters > characters;
-    holder.packed = packed ? { places: places / 2, characters: characters / 2 } : undefined;
+    holder.packed = packed
+      ? { places: placesOf(holder) / 2, characters: holder.characters / 2 }
+      : undefined;
     return packed;
   }
 
@@ -278,16 +284,17 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         for (const [key, holder] of map) if (!passedOver.has(key)) holder.claimedAt = now;
     },
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
-    soon: (after, until) => {
+    soon: (after, until, except) => {
       const receivers = new Map<string, { run: ClaimedRun; calls: number }>();
       const ofAccount = new Map<string, number>();
       let inAll = 0;
-      for (const { run } of waiting) {
-        if (run.notBefore > until || inAll === limits.concurrency) break;
+      for (const { run, account, destination } of waiting) {
+        if (run.notBefore > until || inAll >= limits.concurrency - inFlight) break;
         if (run.notBefore <= after || run.spec.target.kind !== "webhook") continue;
+        if (except.has(run.destination)) continue;
         const receiver = receivers.get(run.destination) ?? { run, calls: 0 };
         const theirs = ofAccount.get(run.account) ?? 0;
-        if (receiver.calls === limits.perDestination || theirs === limits.perAccount) continue;
+        if (receiver.calls >= slotsTo(destination) || theirs >= slotsOf(account)) continue;
         receiver.calls += 1;
         receivers.set(run.destination, receiver);
         ofAccount.set(run.account, theirs + 1);

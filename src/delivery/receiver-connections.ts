@@ -16,6 +16,8 @@ const RESTED = 50;
  * each read and give back the rest.
  */
 const READ = Buffer.allocUnsafeSlow(64 * 1024);
+/** Milliseconds for which a connection that is being opened ahead is better than a new one. */
+const ADOPTED = 1_000;
 /** Milliseconds for the handshake. */
 const TLS_TIMEOUT = 10_000;
 
@@ -44,12 +46,19 @@ export interface ReceiverConnections {
     timeoutMs: number,
   ): ReceiverConnection | Promise<ReceiverConnection>;
   /**
-   * Opens connections for calls that begin soon, until there are `count`, in use or not; they may displace those that are
-   * idle for longer. A call gets one that is still being opened, and its failure; nobody hears of other failures.
+   * Opens connections until `count` are there, or on their way, for calls that begin soon. No more than find a place
+   * among the idle ones: they displace none. A call gets one that is still being opened, and its failure; nobody hears of
+   * other failures.
    */
-  warmUp(account: string, origin: string, count: number, timeoutMs: number): void;
+  warmUp(account: string, origin: string, count: number): void;
   /** Resolves when all are closed. */
   close(): Promise<void>;
+}
+
+/** A connection that is being opened ahead, since a moment in monotonic milliseconds. */
+interface Opening {
+  connecting: Promise<ReceiverConnection>;
+  since: number;
 }
 
 interface Idle {
@@ -57,6 +66,8 @@ interface Idle {
   /** Since when it has no call: in monotonic milliseconds, and as a turn of the event loop. */
   since: number;
   turn: number;
+  /** It was opened ahead, and has had no call yet. */
+  fresh: boolean;
 }
 
 /**
@@ -76,10 +87,10 @@ export function createReceiverConnections(options: {
   const resting = new Set<ReceiverConnection>();
   const restingOf = new Map<string, Set<ReceiverConnection>>();
   const all = new Set<ReceiverConnection>();
-  /** How many of them each account and origin has. */
-  const open = new Map<string, number>();
-  /** Connections being opened that no call waits for. */
-  const opening = new Map<string, Set<Promise<ReceiverConnection>>>();
+  /** Connections being opened that no call waits for, by account and origin; `openingOf`: how many of each account. */
+  const opening = new Map<string, Set<Opening>>();
+  const openingOf = new Map<string, number>();
+  let openingInAll = 0;
   let closing = false;
   /** Turns of the event loop, counted only until `READ_TURNS` after the last release. */
   let turn = 0;
@@ -90,11 +101,16 @@ export function createReceiverConnections(options: {
     if (turn < countedTo) setImmediate(countTurn);
   }
 
-  function release(account: string, key: string, connection: ReceiverConnection): void {
+  function release(
+    account: string,
+    key: string,
+    connection: ReceiverConnection,
+    fresh = false,
+  ): void {
     if (turn >= countedTo) setImmediate(countTurn);
     countedTo = turn + READ_TURNS;
     const waiting = idle.get(key);
-    const released = { connection, since: monotonic(), turn };
+    const released = { connection, since: monotonic(), turn, fresh };
     if (waiting) waiting.push(released);
     else idle.set(key, [released]);
     rest(account, connection);
@@ -115,9 +131,6 @@ export function createReceiverConnections(options: {
 
   function forget(account: string, key: string, connection: ReceiverConnection): void {
     all.delete(connection);
-    const left = (open.get(key) ?? 0) - 1;
-    if (left > 0) open.set(key, left);
-    else open.delete(key);
     const waiting = idle.get(key);
     const place = waiting?.findIndex((kept) => kept.connection === connection) ?? -1;
     if (waiting !== undefined && place !== -1) remove(account, key, waiting, place);
@@ -143,7 +156,7 @@ export function createReceiverConnections(options: {
     for (let place = waiting.length - 1; place >= 0; place -= 1) {
       const kept = waiting[place];
       // Those before it have rested for longer.
-      if (kept === undefined || now - kept.since >= RESTED) return undefined;
+      if (kept === undefined || now - kept.since >= RESTED || kept.fresh) return undefined;
       if (turn - kept.turn < READ_TURNS || now - kept.connection.openedAt > CONNECTION_TTL)
         continue;
       remove(account, key, waiting, place);
@@ -156,10 +169,13 @@ export function createReceiverConnections(options: {
   async function liveOne(account: string, key: string): Promise<ReceiverConnection | undefined> {
     for (;;) {
       const waiting = idle.get(key);
-      const kept = waiting?.at(-1);
-      if (waiting === undefined || kept === undefined) return undefined;
-      const { connection } = kept;
-      remove(account, key, waiting, waiting.length - 1);
+      if (waiting === undefined) return undefined;
+      // Of those that were opened ahead the first: a receiver that serves one connection after the other waits for it.
+      const place = waiting.findLastIndex(({ fresh }) => !fresh) + 1;
+      const taken = Math.min(place, waiting.length - 1);
+      const connection = waiting[taken]?.connection;
+      if (connection === undefined) return undefined;
+      remove(account, key, waiting, taken);
       if (monotonic() - connection.openedAt > CONNECTION_TTL) {
         connection.close();
         continue;
@@ -210,7 +226,6 @@ export function createReceiverConnections(options: {
       },
     });
     all.add(connection);
-    open.set(key, (open.get(key) ?? 0) + 1);
     return connection;
   }
 
@@ -222,42 +237,52 @@ export function createReceiverConnections(options: {
   ): Promise<ReceiverConnection> {
     return (
       (await liveOne(account, key)) ??
-      (await (adopt(key) ?? connected(account, origin, key, timeoutMs)))
+      (await (adopt(account, key) ?? connected(account, origin, key, timeoutMs)))
     );
   }
 
-  /** One that is being opened; whoever takes it waits for it alone. */
-  function adopt(key: string): Promise<ReceiverConnection> | undefined {
-    const [first] = opening.get(key) ?? [];
-    if (first !== undefined) abandon(key, first);
-    return first;
+  /** One that is being opened, and has not been for long; whoever takes it waits for it alone. */
+  function adopt(account: string, key: string): Promise<ReceiverConnection> | undefined {
+    for (const each of opening.get(key) ?? []) {
+      if (monotonic() - each.since > ADOPTED) continue;
+      abandon(account, key, each);
+      return each.connecting;
+    }
+    return undefined;
   }
 
   /** False when a call has taken it. */
-  function abandon(key: string, connecting: Promise<ReceiverConnection>): boolean {
+  function abandon(account: string, key: string, one: Opening): boolean {
     const waiting = opening.get(key);
-    if (waiting?.delete(connecting) !== true) return false;
+    if (waiting?.delete(one) !== true) return false;
     if (waiting.size === 0) opening.delete(key);
+    change(openingOf, account, -1);
+    openingInAll -= 1;
     return true;
   }
 
-  async function openAhead(
-    account: string,
-    origin: string,
-    key: string,
-    timeoutMs: number,
-  ): Promise<void> {
-    const connecting = connected(account, origin, key, timeoutMs);
+  async function openAhead(account: string, origin: string, key: string): Promise<void> {
+    // Without the time limit of a job: it may be another one's call that takes the connection.
+    const connecting = connected(account, origin, key, Infinity);
+    const one = { connecting, since: monotonic() };
     const waiting = opening.get(key);
-    if (waiting) waiting.add(connecting);
-    else opening.set(key, new Set([connecting]));
+    if (waiting) waiting.add(one);
+    else opening.set(key, new Set([one]));
+    change(openingOf, account, 1);
+    openingInAll += 1;
     try {
       const connection = await connecting;
-      if (abandon(key, connecting)) connection.release(true);
+      if (abandon(account, key, one) && !connection.gone) release(account, key, connection, true);
     } catch {
       // The call that has taken it hears of it.
-      abandon(key, connecting);
+      abandon(account, key, one);
     }
+  }
+
+  /** There is a place for another idle connection of the account. */
+  function mayOpenAhead(account: string): boolean {
+    const own = (restingOf.get(account)?.size ?? 0) + (openingOf.get(account) ?? 0);
+    return own < idleLimits.perAccount && resting.size + openingInAll < idleLimits.inAll;
   }
 
   return {
@@ -265,17 +290,23 @@ export function createReceiverConnections(options: {
       const key = `${account} ${origin}`;
       return warmOne(account, key, monotonic()) ?? liveOrNew(account, origin, key, timeoutMs);
     },
-    warmUp: (account, origin, count, timeoutMs) => {
+    warmUp: (account, origin, count) => {
       const key = `${account} ${origin}`;
-      const there = (open.get(key) ?? 0) + (opening.get(key)?.size ?? 0);
-      for (let more = count - there; more > 0; more -= 1)
-        void openAhead(account, origin, key, timeoutMs);
+      const there = (idle.get(key)?.length ?? 0) + (opening.get(key)?.size ?? 0);
+      for (let more = count - there; more > 0 && !closing && mayOpenAhead(account); more -= 1)
+        void openAhead(account, origin, key);
     },
     close: async () => {
       closing = true;
       await Promise.all(Array.from(all, (connection) => connection.end()));
     },
   };
+}
+
+function change(counts: Map<string, number>, key: string, by: 1 | -1): void {
+  const now = (counts.get(key) ?? 0) + by;
+  if (now === 0) counts.delete(key);
+  else counts.set(key, now);
 }
 
 /** The connection reports that it was closed, and is forgotten then. */

@@ -38,9 +38,9 @@ export function createWarmUp(options: {
       // The clock may have stepped back.
       if (looked > until) looked = now;
       if (looked > until - APART) return;
-      for (const { run, calls } of held.soon(Math.max(now, looked), until)) {
-        // It may be down, and a half-open circuit lets only one call through.
-        if (breakers.notClosed.has(run.destination)) continue;
+      // One whose circuit is not closed may be down, and a half-open circuit lets only one call through.
+      const soon = held.soon(Math.max(now, looked), until, breakers.notClosed);
+      for (const { run, calls } of soon) {
         signingKeys(run.account).catch(() => undefined);
         webhook.warmUp(run, calls);
       }

@@ -90,7 +90,7 @@ export function createWebhookSender(options: {
       // A URL from a resource has only passed the API server's schema.
       if (target.kind !== "webhook" || !URL.canParse(target.url)) return;
       const { origin } = new URL(target.url);
-      connections.warmUp(account, origin, calls, target.timeoutSeconds * 1_000);
+      connections.warmUp(account, origin, calls);
     },
     close: () => connections.close(),
   };

@@ -33,8 +33,8 @@ const MOST_ADDRESSES = 64;
  * each).
  */
 const RESOLVING = { timeout: 2_000, maxTimeout: 2_000, tries: 4 };
-/** Most names in line: more than the attempts that a process has in flight. */
-const MAX_WAITING = 1_000;
+/** Most names in line: by default more than a process has attempts in flight and connections being opened ahead. */
+const MAX_WAITING = 2_000;
 
 /**
  * Asks the DNS servers directly first. `dns.lookup` runs getaddrinfo on libuv's threads, two at a time for the

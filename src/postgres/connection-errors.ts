@@ -76,7 +76,7 @@ export function isRefusedByServer(error: Error): boolean {
   if (/^(?:28|3D000)/.test(code) || TLS_CODES.test(code)) return true;
   if ("routine" in error && error.routine === "CheckMyDatabase") return true;
   // It ends no session for what a statement says, but refuses one for a wrong setting in the URL's `options`, or of the
-  // role.
+  // role. Where the server's messages are in another language, the word may be another.
   if ("severity" in error && error.severity === "FATAL" && !isConnectionError(error)) return true;
   return REFUSAL_MESSAGES.test(error.message);
 }

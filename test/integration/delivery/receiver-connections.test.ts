@@ -116,7 +116,7 @@ async function untilOpen(expected: number): Promise<void> {
 }
 
 async function warm(count: number): Promise<void> {
-  connections.warmUp("a", origin, count, 5_000);
+  connections.warmUp("a", origin, count);
   await untilOpen(count);
 }
 
@@ -328,26 +328,71 @@ describe("connections opened for calls to come", () => {
     expect(opened).toBe(4);
   });
 
-  test("are as many as are missing, whether the others are in use or not", async () => {
+  test("are as many as are missing beside idle ones and those that are being opened", async () => {
     const [inUse, idle] = await Promise.all([
       connections.take("a", origin, 5_000),
       connections.take("a", origin, 5_000),
     ]);
     idle?.release(true);
-    await warm(2);
-    await warm(3);
-    // Those that are being opened count as well.
-    connections.warmUp("a", origin, 5, 5_000);
-    connections.warmUp("a", origin, 5, 5_000);
-    expect(dialled).toHaveLength(5);
-    await untilOpen(5);
-    inUse?.close();
+    connections.warmUp("a", origin, 1);
+    expect(dialled).toHaveLength(2);
+    connections.warmUp("a", origin, 3);
+    connections.warmUp("a", origin, 3);
+    expect(dialled).toHaveLength(4);
     await untilOpen(4);
-    await warm(5);
+    connections.warmUp("a", origin, 3);
+    inUse?.close();
+    await untilOpen(3);
+    expect(dialled).toHaveLength(4);
+  });
+
+  test("are used in the order in which they were opened: some receivers serve them in this order", async () => {
+    for (const count of [1, 2, 3]) {
+      time = count;
+      await warm(count);
+    }
+    const taken = await Promise.all([1, 2, 3].map(() => connections.take("a", origin, 5_000)));
+    expect(taken.map(({ openedAt }) => openedAt)).toEqual([1, 2, 3]);
+    for (const connection of taken) connection.release(true);
+    // The next calls take the one used last.
+    expect((await connections.take("a", origin, 5_000)).openedAt).toBe(3);
+  });
+
+  test("displace none that are idle, and are no more than may be idle", async () => {
+    await connections.close();
+    connections = limited({ inAll: 4, perAccount: 2 });
+    await callHost("a", "one");
+    connections.warmUp("a", origin, 5);
+    expect(dialled).toHaveLength(2);
+    await untilOpen(2);
+    expect(await dials("a", "one")).toBe(false);
+    connections.warmUp("b", origin, 5);
+    expect(dialled).toEqual(["a", "a", "b", "b"]);
+    connections.warmUp("c", origin, 5);
+    expect(dialled).toHaveLength(4);
+    await untilOpen(4);
+  });
+
+  test("that take long to open are not waited for, and have no job's time limit", async () => {
+    const limits: unknown[] = [];
+    const slow = createReceiverConnections({
+      dial: ({ timeoutMs }) => {
+        limits.push(timeoutMs);
+        return limits.length === 1
+          ? new Promise(() => undefined)
+          : Promise.reject(new Error("dialled anew"));
+      },
+      monotonic: () => time,
+    });
+    slow.warmUp("a", origin, 1);
+    time = 1_001;
+    await expect(slow.take("a", origin, 5_000)).rejects.toThrow("dialled anew");
+    expect(limits).toEqual([Infinity, 5_000]);
+    await slow.close();
   });
 
   test("which are not open yet, are waited for: the call dials no other one", async () => {
-    connections.warmUp("a", origin, 2, 5_000);
+    connections.warmUp("a", origin, 2);
     await Promise.all([call("a"), call("a"), call("a")]);
     expect(dialled).toHaveLength(3);
     await untilOpen(3);
@@ -359,7 +404,7 @@ describe("connections opened for calls to come", () => {
       asked.resolve();
     });
     const ending = new AbortController();
-    connections.warmUp("a", origin, 1, 5_000);
+    connections.warmUp("a", origin, 1);
     const hanging = call("a", "/hang", ending.signal);
     await asked.promise;
     expect(dialled).toHaveLength(1);
@@ -370,26 +415,29 @@ describe("connections opened for calls to come", () => {
   });
 
   test("that cannot be opened fail the calls that wait for them, and nobody else", async () => {
-    let failures = 0;
+    const refusals: ((error: Error) => void)[] = [];
     const refusing = createReceiverConnections({
-      dial: () => {
-        failures += 1;
-        return Promise.reject(new Error(`failure ${failures}`));
-      },
+      dial: () => new Promise((_resolve, reject) => refusals.push(reject)),
       monotonic: () => time,
     });
-    refusing.warmUp("a", origin, 2, 5_000);
-    await expect(refusing.take("a", origin, 5_000)).rejects.toThrow("failure 1");
+    refusing.warmUp("a", origin, 2);
+    const waiting = refusing.take("a", origin, 5_000);
+    for (const [n, refuse] of refusals.entries()) refuse(new Error(`failure ${n + 1}`));
+    await expect(waiting).rejects.toThrow("failure 1");
     // The other failure has been forgotten: an unhandled rejection would fail the test.
-    await expect(refusing.take("a", origin, 5_000)).rejects.toThrow("failure 3");
+    const next = refusing.take("a", origin, 5_000);
+    await until("it has been dialled", () => refusals.length === 3);
+    refusals[2]?.(new Error("failure 3"));
+    await expect(next).rejects.toThrow("failure 3");
     await refusing.close();
   });
 
   test("are closed when nobody wants connections any more", async () => {
-    connections.warmUp("a", origin, 2, 5_000);
+    connections.warmUp("a", origin, 2);
     await connections.close();
     await until("both were opened", () => opened === 2);
     await untilOpen(0);
+    connections.warmUp("a", origin, 2);
     expect(dialled).toHaveLength(2);
   });
 });

@@ -409,23 +409,24 @@ test("who was full says so once when half of its slots are free again, and who w
   expect(many(20, end)).not.toContain(true);
 });
 
-test("who held too much for another claim says so once when half of that is left", () => {
-  const limits = deliveryLimits();
-  const runs = createHeldRuns(limits);
-  const destination = "a http://one";
-  const most = limits.perDestination + limits.buffer / 2 - limits.claimBatch;
-  const herd = many(800, () => claimedRun({}, { account: "a", destination, notBefore: 1 }));
-  runs.add(herd);
-  // Before they are due, none waits for a slot.
-  expect(runs.full(0, PATIENCE)).toMatchObject({ accounts: ["a"], destinations: [destination] });
-  const said: number[] = [];
-  while (runs.inFlight + runs.waiting > 0)
-    for (const run of runs.takeReady(1))
-      if (runs.finished(run)) said.push(runs.inFlight + runs.waiting);
-  // The account has more places than one of its destinations.
-  const ofAccount = limits.perAccount + limits.buffer / 2 - limits.claimBatch;
-  expect(said).toEqual([ofAccount / 2, most / 2]);
-});
+test.each([
+  { what: "runs", count: 800, payload: 2 },
+  { what: "characters", count: 300, payload: 64 * 1_024 },
+])(
+  "who held too many $what for another claim says so once when half of that is left",
+  ({ count, payload }) => {
+    const runs = createHeldRuns(deliveryLimits());
+    const of = { account: "a", destination: "a http://one", notBefore: 1 };
+    runs.add(many(count, () => claimedRun({ payload: "x".repeat(payload) }, of)));
+    // Before they are due, none waits for a slot.
+    expect(runs.full(0, PATIENCE).accounts).toEqual(["a"]);
+    const said: number[] = [];
+    while (runs.inFlight + runs.waiting > 0)
+      for (const run of runs.takeReady(1))
+        if (runs.finished(run)) said.push(runs.inFlight + runs.waiting);
+    expect(said).toEqual([count / 2]);
+  },
+);
 
 test("where few slots are left over, half of them are enough", () => {
   const runs = createHeldRuns(deliveryLimits({ concurrency: 8, perAccount: 4, perDestination: 4 }));

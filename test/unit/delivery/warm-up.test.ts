@@ -84,27 +84,39 @@ test("after the clock has stepped back, runs are prepared again", () => {
   expect(opened).toEqual(["1 to b http://b"]);
 });
 
-test("no more connections are opened than calls may be made at a time", () => {
+const ofAccount = (account: string, host: string, started = false): ClaimedRun => ({
+  ...due(host),
+  account,
+  destination: `${account} ${host}`,
+  started,
+});
+
+const many = <T>(length: number, of: () => T): T[] => Array.from({ length }, of);
+
+test("no more connections are opened than there are slots", () => {
   const mail = { kind: "email", to: "a@b.example", subject: "", body: "", isHtml: false } as const;
-  const ofAccount = (account: string, host: string): ClaimedRun => ({
-    ...due(host),
-    account,
-    destination: `${account} ${host}`,
-  });
   const runs = [
-    ...Array.from({ length: 200 }, () => ofAccount("a", "one")),
-    ...Array.from({ length: 200 }, () => ofAccount("a", "two")),
-    ...Array.from({ length: 400 }, (_, n) => ofAccount(`b${n % 3}`, "one")),
+    ...many(200, () => ofAccount("a", "one")),
+    ...many(200, () => ofAccount("a", "two")),
+    ...many(200, () => ofAccount("b", "one")),
+    ...many(200, () => ofAccount("c", "one")),
   ];
   runs.unshift({ ...due("mail"), spec: { ...due("mail").spec, target: mail } });
   const { warmUp, opened } = warmUpOf(runs);
   warmUp.look(DUE - 500);
   // Of a destination 160, of an account 256, in all 512; mails have connections of their own.
-  expect(opened).toEqual([
-    "160 to a one",
-    "96 to a two",
-    "86 to b0 one",
-    "85 to b1 one",
-    "85 to b2 one",
+  expect(opened).toEqual(["160 to a one", "96 to a two", "160 to b one", "96 to c one"]);
+});
+
+test("slots that are taken count, and receivers whose circuit is not closed do not", () => {
+  const { held, warmUp, notClosed, opened } = warmUpOf([
+    ...many(100, () => ofAccount("a", "one", true)),
+    ...many(100, () => ofAccount("a", "one")),
+    ...many(200, () => ofAccount("a", "down")),
+    ...many(200, () => ofAccount("a", "two")),
   ]);
+  notClosed.add("a down");
+  expect(held.inFlight).toBe(100);
+  warmUp.look(DUE - 500);
+  expect(opened).toEqual(["60 to a one", "96 to a two"]);
 });

@@ -282,7 +282,8 @@ export function createReceiverConnections(options: {
   /** There is a place for another idle connection of the account. */
   function mayOpenAhead(account: string): boolean {
     const own = (restingOf.get(account)?.size ?? 0) + (openingOf.get(account) ?? 0);
-    return own < idleLimits.perAccount && resting.size + openingInAll < idleLimits.inAll;
+    const inAll = resting.size + openingInAll;
+    return !closing && own < idleLimits.perAccount && inAll < idleLimits.inAll;
   }
 
   return {
@@ -293,7 +294,7 @@ export function createReceiverConnections(options: {
     warmUp: (account, origin, count) => {
       const key = `${account} ${origin}`;
       const there = (idle.get(key)?.length ?? 0) + (opening.get(key)?.size ?? 0);
-      for (let more = count - there; more > 0 && !closing && mayOpenAhead(account); more -= 1)
+      for (let more = count - there; more > 0 && mayOpenAhead(account); more -= 1)
         void openAhead(account, origin, key);
     },
     close: async () => {

@@ -351,7 +351,9 @@ describe("connections opened for calls to come", () => {
       time = count;
       await warm(count);
     }
-    const taken = await Promise.all([1, 2, 3].map(() => connections.take("a", origin, 5_000)));
+    const taken = await Promise.all(
+      [1, 2, 3].map(async () => connections.take("a", origin, 5_000)),
+    );
     expect(taken.map(({ openedAt }) => openedAt)).toEqual([1, 2, 3]);
     for (const connection of taken) connection.release(true);
     // The next calls take the one used last.

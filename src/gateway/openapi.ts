@@ -1,7 +1,7 @@
 import type { TSchema } from "typebox";
 import { API_PATH, DASHBOARD_ENDPOINTS, type DashboardEndpoint } from "./dashboard/endpoints.ts";
 import { UNAUTHORIZED } from "./authenticate.ts";
-import { LIMITS } from "../domain/schema/fields.ts";
+import { LIMITS, OWN_KEYWORDS } from "../domain/schema/fields.ts";
 import { jobCreate, jobPatch } from "../domain/schema/rest-job.ts";
 import { ERROR_CODES, type ErrorCode } from "./error-codes.ts";
 import { IDEMPOTENCY_KEY } from "./idempotency.ts";
@@ -304,7 +304,7 @@ const names = new Map<unknown, string>(
 );
 
 /** Keywords that the document does not show. The content of `x-documented` takes its place. */
-const INTERNAL = new Set(["x-rule", "x-documented", "x-elsewhere"]);
+const INTERNAL = new Set<string>(OWN_KEYWORDS);
 
 /** Plain JSON Schema: named schemas become references, except `root` itself. */
 function inlined(schema: unknown, root?: unknown): object {

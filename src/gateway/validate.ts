@@ -1,6 +1,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Static, TSchema } from "typebox";
 import type { Finding } from "../domain/findings.ts";
+import { OWN_KEYWORDS } from "../domain/schema/fields.ts";
 import { invalid, MAX_DETAILS } from "./errors.ts";
 import { suggestName } from "./suggest-name.ts";
 
@@ -15,7 +16,7 @@ const ajv = new Ajv2020({
   useDefaults: false,
   coerceTypes: false,
 });
-ajv.addVocabulary(["x-rule", "x-documented", "x-elsewhere"]);
+ajv.addVocabulary([...OWN_KEYWORDS]);
 
 /**
  * Call it once, at start. The function that it makes returns the value typed, or throws ApiError 400 with the
@@ -66,10 +67,12 @@ function message(
       return "is required";
     case "additionalProperties": {
       const name = String((params as Record<string, unknown>)["additionalProperty"]);
-      const elsewhere = new Map(Object.entries((parentSchema?.["x-elsewhere"] ?? {}) as object));
+      const elsewhere = new Map(
+        Object.entries((parentSchema?.["x-elsewhere"] ?? {}) as Record<string, string>),
+      );
       const known = Object.keys((parentSchema?.["properties"] ?? {}) as object);
       const advice = elsewhere.get(name) ?? suggestName(name, known);
-      return `is not a known ${member}; ${String(advice)}`;
+      return `is not a known ${member}; ${advice}`;
     }
     case "type":
       return `must be ${typeName(schema)}`;

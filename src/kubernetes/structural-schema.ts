@@ -1,3 +1,5 @@
+import { OWN_KEYWORDS } from "../domain/schema/fields.ts";
+
 /** A CRD's `openAPIV3Schema`, or a part of it. */
 export type StructuralSchema = Record<string, unknown>;
 
@@ -29,7 +31,7 @@ const KEPT = new Set([
 ]);
 
 /** Keywords of the REST API's documentation, which say nothing that the API server could check. */
-const DROPPED = new Set(["examples", "x-rule", "x-documented"]);
+const DROPPED = new Set<string>(["examples", ...OWN_KEYWORDS]);
 
 const TYPES = new Set(["object", "array", "string", "integer", "number", "boolean"]);
 

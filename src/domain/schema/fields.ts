@@ -14,6 +14,9 @@ import { CONCURRENCY_POLICIES, SPEC_DEFAULTS } from "../job.ts";
  * does what they would do.
  */
 
+/** Keywords that JSON Schema does not have. */
+export const OWN_KEYWORDS = ["x-rule", "x-documented", "x-elsewhere"] as const;
+
 const KIB = 1_024;
 const MIB = 1_024 * KIB;
 

@@ -14,6 +14,8 @@ export interface Received {
 export interface Receiver {
   url: string;
   received: Received[];
+  /** Connections that have been opened so far. */
+  readonly opened: number;
   /** Resolves when so many calls have arrived. */
   count(calls: number, timeoutMs?: number): Promise<Received[]>;
   close(): Promise<void>;
@@ -27,6 +29,7 @@ export async function startReceiver(
 ): Promise<Receiver> {
   const received: Received[] = [];
   let listeners: (() => void)[] = [];
+  let opened = 0;
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -39,11 +42,17 @@ export async function startReceiver(
       for (const listener of listeners) listener();
     });
   });
+  server.on("connection", () => {
+    opened += 1;
+  });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
+    get opened() {
+      return opened;
+    },
     count: (calls, timeoutMs = 15_000) =>
       new Promise((resolve, reject) => {
         const timer = setTimeout(() => {

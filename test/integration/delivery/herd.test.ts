@@ -1,6 +1,3 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { beforeAll, expect, test } from "vitest";
 import { until } from "../../until.ts";
 import { change, scheduled } from "../postgres/runs-fixture.ts";
@@ -48,24 +45,13 @@ test("a herd is delivered once each by two workers, and recorded", async () => {
 });
 
 test("connections are open before runs are due, and nothing is sent on them: a job may still be deleted", async () => {
-  let [opened, called] = [0, 0];
-  const receiver = createServer((request, response) => {
-    called += 1;
-    request.resume();
-    response.end("ok");
-  });
-  receiver.on("connection", () => {
-    opened += 1;
-  });
-  receiver.listen(0, "127.0.0.1");
-  await once(receiver, "listening");
-  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+  const receiver = await startReceiver();
   const read: string[] = [];
   /** For the worker it is always a little before the due time, until the test says otherwise. */
   const at = Date.now() + 1_500;
   const clock = { known: true, now: () => at - 300 };
   const account = crypto.randomUUID();
-  const jobs = Array.from({ length: 3 }, () => webhookJob(url, { account }));
+  const jobs = Array.from({ length: 3 }, () => webhookJob(receiver.url, { account }));
   await fixture.ledger.apply(jobs.map((of) => change(of, { create: [scheduled(at)] })));
   const worker = fixture.worker({
     clock,
@@ -77,22 +63,21 @@ test("connections are open before runs are due, and nothing is sent on them: a j
     },
   });
   try {
-    await until("three are open", () => opened === 3);
-    expect([called, read]).toEqual([0, [account]]);
+    await until("three are open", () => receiver.opened === 3);
+    expect([receiver.received, read]).toEqual([[], [account]]);
     const [deleted] = jobs;
     if (deleted) await fixture.cancel([deleted]);
     clock.now = () => fixture.clock.now();
-    await until("the others are called", () => called === 2);
-    expect(opened).toBe(3);
+    await receiver.count(2);
+    expect(receiver.opened).toBe(3);
     await until("all are closed", async () => {
       const { rows } = await fixture.pool.query("select from runs where account = $1", [account]);
       return rows.length === 0;
     });
-    expect(called).toBe(2);
+    expect(receiver.received).toHaveLength(2);
   } finally {
     await worker.stop();
-    receiver.closeAllConnections();
-    receiver.close();
+    await receiver.close();
   }
 });
 

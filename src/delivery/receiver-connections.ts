@@ -57,6 +57,8 @@ export interface ReceiverConnections {
 
 /** A connection that is being opened ahead, since a moment in monotonic milliseconds. */
 interface Opening {
+  account: string;
+  key: string;
   connecting: Promise<ReceiverConnection>;
   since: number;
 }
@@ -87,10 +89,8 @@ export function createReceiverConnections(options: {
   const resting = new Set<ReceiverConnection>();
   const restingOf = new Map<string, Set<ReceiverConnection>>();
   const all = new Set<ReceiverConnection>();
-  /** Connections being opened that no call waits for, by account and origin; `openingOf`: how many of each account. */
-  const opening = new Map<string, Set<Opening>>();
-  const openingOf = new Map<string, number>();
-  let openingInAll = 0;
+  /** Those that no call waits for. */
+  const opening = new Set<Opening>();
   let closing = false;
   /** Turns of the event loop, counted only until `READ_TURNS` after the last release. */
   let turn = 0;
@@ -237,64 +237,50 @@ export function createReceiverConnections(options: {
   ): Promise<ReceiverConnection> {
     return (
       (await liveOne(account, key)) ??
-      (await (adopt(account, key) ?? connected(account, origin, key, timeoutMs)))
+      (await (adopt(key) ?? connected(account, origin, key, timeoutMs)))
     );
   }
 
   /** One that is being opened, and has not been for long; whoever takes it waits for it alone. */
-  function adopt(account: string, key: string): Promise<ReceiverConnection> | undefined {
-    for (const each of opening.get(key) ?? []) {
-      if (monotonic() - each.since > ADOPTED) continue;
-      abandon(account, key, each);
-      return each.connecting;
+  function adopt(key: string): Promise<ReceiverConnection> | undefined {
+    for (const one of opening) {
+      if (one.key !== key || monotonic() - one.since > ADOPTED) continue;
+      opening.delete(one);
+      return one.connecting;
     }
     return undefined;
-  }
-
-  /** False when a call has taken it. */
-  function abandon(account: string, key: string, one: Opening): boolean {
-    const waiting = opening.get(key);
-    if (waiting?.delete(one) !== true) return false;
-    if (waiting.size === 0) opening.delete(key);
-    change(openingOf, account, -1);
-    openingInAll -= 1;
-    return true;
   }
 
   async function openAhead(account: string, origin: string, key: string): Promise<void> {
     // Without the time limit of a job: it may be another one's call that takes the connection.
     const connecting = connected(account, origin, key, Infinity);
-    const one = { connecting, since: monotonic() };
-    const waiting = opening.get(key);
-    if (waiting) waiting.add(one);
-    else opening.set(key, new Set([one]));
-    change(openingOf, account, 1);
-    openingInAll += 1;
+    const one = { account, key, connecting, since: monotonic() };
+    opening.add(one);
     try {
       const connection = await connecting;
-      if (abandon(account, key, one) && !connection.gone) release(account, key, connection, true);
+      // Otherwise a call has taken it.
+      if (opening.delete(one) && !connection.gone) release(account, key, connection, true);
     } catch {
       // The call that has taken it hears of it.
-      abandon(account, key, one);
+      opening.delete(one);
     }
-  }
-
-  /** There is a place for another idle connection of the account. */
-  function mayOpenAhead(account: string): boolean {
-    const own = (restingOf.get(account)?.size ?? 0) + (openingOf.get(account) ?? 0);
-    const inAll = resting.size + openingInAll;
-    return !closing && own < idleLimits.perAccount && inAll < idleLimits.inAll;
   }
 
   return {
     take: (account, origin, timeoutMs) => {
-      const key = `${account} ${origin}`;
+      const key = keyOf(account, origin);
       return warmOne(account, key, monotonic()) ?? liveOrNew(account, origin, key, timeoutMs);
     },
     warmUp: (account, origin, count) => {
-      const key = `${account} ${origin}`;
-      const there = (idle.get(key)?.length ?? 0) + (opening.get(key)?.size ?? 0);
-      for (let more = count - there; more > 0 && mayOpenAhead(account); more -= 1)
+      if (closing) return;
+      const key = keyOf(account, origin);
+      const own = Array.from(opening).filter((one) => one.account === account);
+      const there = (idle.get(key)?.length ?? 0) + own.filter((one) => one.key === key).length;
+      const places = Math.min(
+        idleLimits.perAccount - (restingOf.get(account)?.size ?? 0) - own.length,
+        idleLimits.inAll - resting.size - opening.size,
+      );
+      for (let more = Math.min(count - there, places); more > 0; more -= 1)
         void openAhead(account, origin, key);
     },
     close: async () => {
@@ -304,10 +290,8 @@ export function createReceiverConnections(options: {
   };
 }
 
-function change(counts: Map<string, number>, key: string, by: 1 | -1): void {
-  const now = (counts.get(key) ?? 0) + by;
-  if (now === 0) counts.delete(key);
-  else counts.set(key, now);
+function keyOf(account: string, origin: string): string {
+  return `${account} ${origin}`;
 }
 
 /** The connection reports that it was closed, and is forgotten then. */

@@ -2,6 +2,7 @@ import type { Clock, Monotonic, Random } from "../domain/ports/clock.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { LightAbort } from "../waiting/light-abort.ts";
 import type { Attempt, AttemptOutcome } from "./attempt.ts";
 import type { Permit } from "./circuit-breakers.ts";
 import { type AbortCause, type FinishedAttempt, conclude, verdictOf } from "./conclusion.ts";
@@ -30,7 +31,7 @@ export interface AttemptRunner {
 }
 
 interface InFlight {
-  controller: AbortController;
+  cancellation: LightAbort;
   cause: AbortCause | null;
   done: Promise<void>;
 }
@@ -57,7 +58,7 @@ export function createAttemptRunner(options: {
   function launch(ready: ReadyRun): void {
     const { run } = ready;
     const flight: InFlight = {
-      controller: new AbortController(),
+      cancellation: new LightAbort(),
       cause: null,
       done: Promise.resolve(),
     };
@@ -95,7 +96,7 @@ export function createAttemptRunner(options: {
       outcome = await attempt({
         run,
         signingSecrets,
-        signal: flight.controller.signal,
+        cancellation: flight.cancellation,
         maySend: () => leases.holds(run),
       });
     } finally {
@@ -130,7 +131,7 @@ export function createAttemptRunner(options: {
 
   function abort(flight: InFlight, cause: AbortCause): void {
     flight.cause ??= cause;
-    flight.controller.abort(new Error(cause));
+    flight.cancellation.abort(new Error(cause));
   }
 
   return {

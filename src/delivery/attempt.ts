@@ -10,6 +10,7 @@ import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
 import { UNREADABLE } from "../domain/stored-spec.ts";
 import { uuidV7 } from "../domain/uuid-v7.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import type { LightAbort } from "../waiting/light-abort.ts";
 import type { WebhookSender } from "./webhook.ts";
 import type { WriteBehind } from "./write-behind.ts";
 
@@ -19,7 +20,7 @@ export type AttemptOutcome = DeliveryOutcome | { kind: "not_sent" };
 export type Attempt = (input: {
   run: ClaimedRun;
   signingSecrets: readonly string[];
-  signal: AbortSignal;
+  cancellation: LightAbort;
   maySend: () => boolean;
 }) => Promise<AttemptOutcome>;
 
@@ -86,7 +87,7 @@ export function createAttempt(options: {
     });
   }
 
-  return async ({ run, signingSecrets, signal, maySend }) => {
+  return async ({ run, signingSecrets, cancellation, maySend }) => {
     const { target, refusal } = run.spec;
     try {
       if (!maySend()) return { kind: "not_sent" };
@@ -101,8 +102,8 @@ export function createAttempt(options: {
           destinationFault: null,
         };
       return target.kind === "email"
-        ? await attemptMail({ run, target, signal, maySend })
-        : await webhook.send({ run, target, signingSecrets, signal, maySend });
+        ? await attemptMail({ run, target, signal: cancellation.signal, maySend })
+        : await webhook.send({ run, target, signingSecrets, signal: cancellation, maySend });
     } catch (error) {
       // An attempt reads from the database only before its first byte leaves.
       if (error instanceof DependencyUnavailable) return { kind: "not_sent" };

@@ -1,6 +1,8 @@
+import type { AbortListener, LightSignal } from "../waiting/light-abort.ts";
 import { abortReason } from "../waiting/until-aborted.ts";
 import { AnswerParser } from "./answer-parser.ts";
 import type { ResponseHandler, ReceiverConnection } from "./receiver-connection.ts";
+import type { ReceiverUrl } from "./receiver-url.ts";
 import { requestText } from "./request-text.ts";
 
 /** A receiver's answer, as far as it matters: its body is read and thrown away. */
@@ -12,11 +14,11 @@ export interface Answer {
 export interface PostRequest {
   /** Gives a connection for the call, which releases it at its end. */
   take: () => ReceiverConnection | Promise<ReceiverConnection>;
-  url: URL;
+  url: Pick<ReceiverUrl, "host" | "path">;
   /** Whole lines (`headerLine`), none of which frames the request. */
   headers: string;
   body: string;
-  signal: AbortSignal;
+  signal: LightSignal;
   /**
    * Milliseconds for the whole call, connecting included: a receiver that drips its answer defeats every other
    * limit.
@@ -62,7 +64,7 @@ export function post(request: PostRequest): Promise<Answer> {
 }
 
 /** One object that listens to everything: the connection, the signal and the timers. */
-class Call implements ResponseHandler {
+class Call implements ResponseHandler, AbortListener {
   readonly #request: PostRequest;
   readonly #resolve: (answer: Answer) => void;
   readonly #reject: (error: unknown) => void;

@@ -142,10 +142,14 @@ export class ReceiverConnection {
  */
 function readBeforeFailing(socket: Socket): void {
   const write = socket["_write"].bind(socket);
-  socket["_write"] = (bytes, encoding, done) => {
-    write(bytes, encoding, (error) => {
-      if (error) afterReading(() => done(error));
-      else done();
-    });
+  // A stream has one write under way at a time.
+  let done: (error?: Error | null) => void;
+  const written = (error?: Error | null): void => {
+    if (error) afterReading(done.bind(undefined, error));
+    else done();
+  };
+  socket["_write"] = (bytes, encoding, callback) => {
+    done = callback;
+    write(bytes, encoding, written);
   };
 }

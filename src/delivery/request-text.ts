@@ -1,4 +1,5 @@
 import { isToken, isValue } from "./field-syntax.ts";
+import type { ReceiverUrl } from "./receiver-url.ts";
 
 /**
  * A header that cannot be sent; nobody has been called. The message does not repeat the value, which may be a
@@ -23,10 +24,14 @@ export function headerLine(name: string, value: string): string {
  * A POST's bytes: latin1 text when the body is ASCII, which is the cheapest to write, else a buffer. `headers` are
  * whole lines, sent as given, without those that frame the request, which are added here.
  */
-export function requestText(request: { url: URL; headers: string; body: string }): string | Buffer {
+export function requestText(request: {
+  url: Pick<ReceiverUrl, "host" | "path">;
+  headers: string;
+  body: string;
+}): string | Buffer {
   const { url, headers, body } = request;
   const length = Buffer.byteLength(body);
-  const head = `POST ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n${headers}content-length: ${length}\r\n\r\n`;
+  const head = `POST ${url.path} HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n${headers}content-length: ${length}\r\n\r\n`;
   if (length === body.length) return head + body;
   const bytes = Buffer.allocUnsafe(head.length + length);
   bytes.write(head, 0, "latin1");

@@ -9,9 +9,11 @@ import { isReservedWebhookHeader } from "../domain/webhook-headers.ts";
 import { DestinationRefused } from "../network/destination-refused.ts";
 import type { Dial } from "../network/guarded-dial.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import type { LightSignal } from "../waiting/light-abort.ts";
 import { aborted } from "../waiting/until-aborted.ts";
 import { NotSent, post, TimedOut } from "./http-post.ts";
 import { createReceiverConnections } from "./receiver-connections.ts";
+import { receiverUrl } from "./receiver-url.ts";
 import { BadHeader, headerLine } from "./request-text.ts";
 import { sign } from "./signature.ts";
 
@@ -24,7 +26,7 @@ export interface WebhookSender {
     run: ClaimedRun;
     target: WebhookTarget;
     signingSecrets: readonly string[];
-    signal: AbortSignal;
+    signal: LightSignal;
     maySend: () => boolean;
   }): Promise<DeliveryOutcome | { kind: "not_sent" }>;
   /** Opens connections for `calls` attempts to the run's receiver that begin soon. Sends nothing. */
@@ -57,7 +59,7 @@ export function createWebhookSender(options: {
       }
       const callHeaders = callHeaderLines(run, target, signingSecrets);
       try {
-        const url = new URL(target.url);
+        const url = receiverUrl(target.url);
         const timeoutMs = target.timeoutSeconds * 1_000;
         const answer = await post({
           take: () => connections.take(run.account, url.origin, timeoutMs),
@@ -89,7 +91,7 @@ export function createWebhookSender(options: {
     warmUp: ({ account, spec: { target } }, calls) => {
       // A URL from a resource has only passed the API server's schema.
       if (target.kind !== "webhook" || !URL.canParse(target.url)) return;
-      const { origin } = new URL(target.url);
+      const { origin } = receiverUrl(target.url);
       connections.warmUp(account, origin, calls);
     },
     close: () => connections.close(),

@@ -3,6 +3,7 @@ import { createServer, type Server } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { post, type Answer } from "../../../src/delivery/http-post.ts";
+import { receiverUrl } from "../../../src/delivery/receiver-url.ts";
 import {
   afterReading,
   type ReceiverConnection,
@@ -78,7 +79,7 @@ async function call(
 ): Promise<Answer> {
   return post({
     take: () => connections.take(account, to, 5_000),
-    url: new URL(path, to),
+    url: receiverUrl(new URL(path, to).href),
     headers: "",
     body: "{}",
     signal: signal ?? new AbortController().signal,
@@ -159,7 +160,7 @@ test.each([
     },
     monotonic: () => time,
   });
-  const url = new URL(`${scheme}://receiver.example/`);
+  const url = receiverUrl(`${scheme}://receiver.example/`);
   const take = () => own.take("a", url.origin, 5_000);
   const { signal } = new AbortController();
   const request = { take, url, headers: "", body: "{}", signal, timeoutMs: 5_000 };
@@ -263,7 +264,7 @@ test("nothing is kept of a connection that is closed", async () => {
     used.push(new WeakRef(connection));
     const { signal } = new AbortController();
     const take = () => connection;
-    const request = { take, url: new URL("/close", origin), headers: "", body: "{}", signal };
+    const request = { take, url: receiverUrl(`${origin}/close`), headers: "", body: "{}", signal };
     await post({ ...request, timeoutMs: 5_000, maySend: () => true });
   };
   for (let n = 0; n < 5; n += 1) await one();
@@ -279,7 +280,7 @@ test("nothing is kept of a call that is over, however long it might have taken",
     const take = () => connections.take("a", origin, 5_000);
     // The connection is kept for the next call.
     used.push(new WeakRef(take));
-    const request = { take, url: new URL(origin), headers: "", body: "{}", signal };
+    const request = { take, url: receiverUrl(origin), headers: "", body: "{}", signal };
     await post({ ...request, timeoutMs: 600_000, maySend: () => true });
   };
   for (let n = 0; n < 5; n += 1) await one();

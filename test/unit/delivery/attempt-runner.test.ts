@@ -67,7 +67,7 @@ function launching(
 }
 
 /** An attempt that hangs until its signal. */
-const hanging: Options["attempt"] = ({ signal }) =>
+const hanging: Options["attempt"] = ({ cancellation: { signal } }) =>
   new Promise((resolve) => {
     signal.addEventListener("abort", () => {
       resolve({ kind: "retryable", httpStatus: 503, error: "busy", retryAfterMs: null });

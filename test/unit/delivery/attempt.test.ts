@@ -5,6 +5,7 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unav
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { storedSpec } from "../../../src/domain/stored-spec.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
+import { LightAbort } from "../../../src/waiting/light-abort.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
 
 type Options = Parameters<typeof createAttempt>[0];
@@ -22,7 +23,7 @@ async function attempt(
   change: {
     webhook?: Options["webhook"]["send"];
     mailer?: Options["mailer"]["send"];
-    signal?: AbortSignal;
+    cancellation?: LightAbort;
     maySend?: () => boolean;
   } = {},
 ) {
@@ -36,7 +37,7 @@ async function attempt(
   })({
     run,
     signingSecrets: [],
-    signal: change.signal ?? new AbortController().signal,
+    cancellation: change.cancellation ?? new LightAbort(),
     maySend: change.maySend ?? (() => true),
   });
   return { outcome, logged };
@@ -103,18 +104,18 @@ describe("a mail", () => {
   };
 
   test("is sent as the run's, for as long as the claim holds", async () => {
-    const ending = new AbortController();
+    const cancellation = new LightAbort();
     let holds = true;
     const { outcome, logged } = await attempt(mail, {
       mailer: async (account, message, { signal, maySend } = {}) => {
         expect(account).toBe(mail.account);
         // One Message-ID for all attempts, so that receivers can remove duplicates.
         expect(message).toMatchObject({ ...mail.spec.target, kind: "job", messageId: mail.id });
-        expect(signal).toBe(ending.signal);
+        expect(signal).toBe(cancellation.signal);
         expect(maySend?.()).toBe(true);
         return { kind: "accepted", messageId: mail.id };
       },
-      signal: ending.signal,
+      cancellation,
       maySend: () => holds,
     });
     expect(outcome).toEqual({ kind: "delivered", httpStatus: 200 });
@@ -141,14 +142,15 @@ describe("a mail", () => {
   });
 
   test("that we took back before the server had all of it has not been sent", async () => {
-    const signal = AbortSignal.abort();
-    expect(await attempt(mail, { mailer: async () => cutOff, signal })).toEqual({
+    const cancellation = new LightAbort();
+    cancellation.abort(new Error("replaced"));
+    expect(await attempt(mail, { mailer: async () => cutOff, cancellation })).toEqual({
       outcome: { kind: "not_sent" },
       logged: [],
     });
     const unknown = "timed out (the mail may have been sent all the same)";
     const lost: MailResult = { ...cutOff, outcomeUnknown: true, withdrawn: false };
-    expect(await attempt(mail, { mailer: async () => lost, signal })).toMatchObject({
+    expect(await attempt(mail, { mailer: async () => lost, cancellation })).toMatchObject({
       outcome: { kind: "retryable", error: unknown },
       logged: [{ status: "failed", errorMessage: unknown }],
     });

@@ -17,6 +17,7 @@ import { endedWithUs } from "./ended-with-us.ts";
 import { benchHerd, type HerdFigures } from "./herd.ts";
 import { benchJobs } from "./jobs.ts";
 import { benchKubernetes, type KubernetesFigures } from "./kubernetes.ts";
+import { benchIdle } from "./idle.ts";
 import { benchNextFireTime } from "./next-fire-time.ts";
 import { benchOpenSnapshot } from "./open-snapshot.ts";
 import { benchSend } from "./send.ts";
@@ -24,6 +25,7 @@ import { benchStart } from "./start.ts";
 
 const DEFAULT_PARTS = [
   "start",
+  "idle",
   "send",
   "jobs",
   "next",
@@ -52,6 +54,16 @@ if (parts.includes("start")) {
   report("standalone ready after", ms(againMs), `Node alone takes ${ms(nodeMs)}`, [
     `(target ≤ 3,000 ms)  ${ms(firstMs)} with an empty data directory`,
   ]);
+}
+
+if (parts.includes("idle")) {
+  const { jobs, program, postgres, peer } = await benchIdle();
+  report(
+    `idle with ${jobs} jobs`,
+    `${percent(program)} of a core`,
+    `PostgreSQL ${percent(postgres)}`,
+    [`a Node process with its metrics alone ${percent(peer)}`],
+  );
 }
 
 for (const [part, receiver] of [
@@ -113,7 +125,15 @@ for (const [part, jobs] of [
   if (figures) reportKubernetes(figures);
 }
 if (parts.includes("dashboard")) reportDashboard(await benchDashboard());
-const OWN_PLACES = ["start", "delivery", "backlog", "open-snapshot", "dashboard", "kubernetes"];
+const OWN_PLACES = [
+  "start",
+  "idle",
+  "delivery",
+  "backlog",
+  "open-snapshot",
+  "dashboard",
+  "kubernetes",
+];
 if (parts.every((part) => OWN_PLACES.some((place) => part.startsWith(place)))) process.exit();
 
 const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
@@ -281,6 +301,10 @@ function reportDashboard({ jobs, server, bulk, browser }: DashboardFigures): voi
 
 function megabytes(bytes: number): string {
   return `${(bytes / 1_000_000).toFixed(0)} MB`;
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(1)} %`;
 }
 
 function ms(value: number): string {

@@ -169,6 +169,10 @@ function readItem(
     return `${rule.name}: ${quoted(item)} is not understood: write a value, a range such as ${rule.min}-${rule.last}, or a step such as */2`;
   }
   const [, star, first, second, stepText] = match;
+  const step = stepText === undefined ? 1 : Number(stepText);
+  const widest = rule.last - rule.min;
+  if (step < 1 || step > widest)
+    return `${rule.name}: a step must be between 1 and ${widest}, not ${quoted(stepText ?? "")}; steps start again in every ${unitAbove(rule)}`;
   let from = rule.min;
   let to = rule.last;
   if (star === undefined) {
@@ -178,16 +182,12 @@ function readItem(
     if (second !== undefined) {
       const high = readValue(second, rule);
       if (typeof high === "string") return high;
-      if (high < low) return refuseBackwards(item, low, high, rule);
+      if (high < low) return refuseBackwards(item, { low, high, step }, rule);
       to = high;
     } else if (stepText === undefined) to = low;
     else if (low > rule.last)
       return `${rule.name}: ${quoted(item)} starts after the last value: write 0 for Sunday`;
   }
-  const step = stepText === undefined ? 1 : Number(stepText);
-  const widest = rule.last - rule.min;
-  if (step < 1 || step > widest)
-    return `${rule.name}: a step must be between 1 and ${widest}, not ${quoted(stepText ?? "")}; steps start again in every ${unitAbove(rule)}`;
   return { from, to, step };
 }
 
@@ -210,9 +210,20 @@ function refuseSpecial(special: string, rule: FieldRule): string {
   return `${rule.name}: ${quoted(special)} is not supported (nor are L, W, #, ? and H): ${advice}`;
 }
 
-function refuseBackwards(item: string, low: number, high: number, rule: FieldRule): string {
-  const parts = [span(low, rule.last), span(rule.min, high)];
-  return `${rule.name}: the range ${quoted(item)} runs backwards: write ${parts.join(",")}`;
+/** What to write instead means what the author may have meant: the range, and its steps, go on over the field's end. */
+function refuseBackwards(
+  item: string,
+  { low, high, step }: { low: number; high: number; step: number },
+  rule: FieldRule,
+): string {
+  const { min, last } = rule;
+  // A range that begins with Sunday as 7 begins with 0, and goes over no end.
+  const parts = low > last ? [span(min, high)] : [span(low, last), span(min, high)];
+  const size = last - min + 1;
+  const values: number[] = [];
+  for (let value = low; value <= high + size; value += step)
+    values.push(min + ((value - min) % size));
+  return `${rule.name}: the range ${quoted(item)} runs backwards: write ${(step === 1 ? parts : values).join(",")}`;
 }
 
 function span(from: number, to: number): string {

@@ -163,6 +163,12 @@ const refused: readonly { name: string; expression: string; says: string }[] = [
   { name: "step alone", expression: "/5 * * * *", says: "is not understood" },
   { name: "backward hours", expression: "0 22-2 * * *", says: "write 22-23,0-2" },
   { name: "backward weekdays", expression: "0 0 * * FRI-SUN", says: "write 5-6,0" },
+  { name: "backward hours with a step", expression: "0 22-6/3 * * *", says: "write 22,1,4" },
+  { name: "backward step 1", expression: "0 22-6/1 * * *", says: "write 22-23,0-6" },
+  { name: "backward, bad step", expression: "0 22-6/24 * * *", says: "between 1 and 23" },
+  { name: "from Sunday as 7", expression: "0 0 * * 7-4", says: "write 0-4" },
+  { name: "from Sunday as 7 to 0", expression: "0 0 * * 7-0", says: "write 0" },
+  { name: "from Sunday as 7, with a step", expression: "0 0 * * 7-4/2", says: "write 0,2,4" },
   { name: "open range", expression: "5- 3 * * *", says: "is not understood" },
   { name: "double range", expression: "1-2-3 3 * * *", says: "is not understood" },
   { name: "empty list item", expression: "1,,2 3 * * *", says: "remove the comma" },
@@ -196,6 +202,36 @@ describe("refuses, and says what to do", () => {
     const result = readCronText(expression);
     expect(result.ok ? "accepted" : result.message).toContain(says);
   });
+
+  /** `size`: distinct values. */
+  const fields = [
+    { name: "minute", index: 0, min: 0, max: 59, size: 60 },
+    { name: "day-of-month", index: 2, min: 1, max: 31, size: 31 },
+    { name: "day-of-week", index: 4, min: 0, max: 7, size: 7 },
+  ];
+
+  test.each(fields)(
+    "a backward range of $name: what to write instead is accepted and means the same",
+    (field) => {
+      const { index, min, max, size } = field;
+      const read = (text: string) =>
+        readCronText(["*", "*", "*", "*", "*"].with(index, text).join(" "));
+      for (let low = min + 1; low <= max; low += 1)
+        for (let high = min; high < low; high += 1)
+          for (const step of [1, 2, 5]) {
+            const refusal = read(`${low}-${high}/${step}`);
+            const advice = refusal.ok ? "" : refusal.message.replace(/^.* write /, "");
+            const meant = new Set<number>();
+            for (let value = low; value <= high + size; value += step)
+              meant.add(min + ((value - min) % size));
+            const accepted = read(advice);
+            expect({ advice, values: accepted.ok && accepted.cron.fields[index] }).toEqual({
+              advice,
+              values: [...meant].sort((a, b) => a - b).join(","),
+            });
+          }
+    },
+  );
 
   test("a hostile text is not repeated at length", () => {
     const result = readCronText(`${"x".repeat(200)} * * * *`);

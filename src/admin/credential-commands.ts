@@ -1,4 +1,4 @@
-import { isSmtpHost, type ApiKey } from "../domain/account.ts";
+import { smtpHostProblem, type ApiKey } from "../domain/account.ts";
 import { parseAddress } from "../domain/address.ts";
 import { isoUtc, isoUtcOrNull } from "../domain/instant.ts";
 import {
@@ -234,7 +234,8 @@ async function readPassword(invocation: Invocation): Promise<string> {
 
 function hostOf(text: string): string {
   const host = text.trim().toLowerCase();
-  if (!isSmtpHost(host)) throw new UsageError("--host must be a host name");
+  const problem = smtpHostProblem(host);
+  if (problem !== null) throw new UsageError(`--host ${problem}`);
   return host;
 }
 

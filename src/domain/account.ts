@@ -43,9 +43,14 @@ export interface SmtpSettings {
   revision: string;
 }
 
-/** A host name or an address literal; what it leads to is checked when it is dialled. */
-export function isSmtpHost(text: string): boolean {
-  return /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]+\]?)$/.test(text);
+const HOST_NAME = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/i;
+const IPV6 = /^(?:[0-9a-f:.]+|\[[0-9a-f:.]+\])$/i;
+
+/** Null for a host name or an address literal; what it leads to is checked when it is dialled. */
+export function smtpHostProblem(text: string): string | null {
+  if (HOST_NAME.test(text)) return null;
+  if (IPV6.test(text) && URL.canParse(`http://[${text.replaceAll(/[[\]]/g, "")}]`)) return null;
+  return "must be the server's name or address alone, such as smtp.example.com: no scheme, no port";
 }
 
 export type UserRole = "owner" | "member";

@@ -1,4 +1,4 @@
-import { isSmtpHost, type ApiKey, type SmtpSettings } from "../../domain/account.ts";
+import { smtpHostProblem, type ApiKey, type SmtpSettings } from "../../domain/account.ts";
 import { parseAddress, wireAddress } from "../../domain/address.ts";
 import type { Finding } from "../../domain/findings.ts";
 import { isoUtc, isoUtcOrNull } from "../../domain/instant.ts";
@@ -95,11 +95,10 @@ export function credentialRoutes(options: CredentialRouteOptions) {
     const host = body.host.trim().toLowerCase();
     const username = body.username === null || body.username === "" ? null : body.username;
     const findings: Finding[] = [...addressFindings("from", body.from)];
-    if (!isSmtpHost(host)) findings.push({ field: "host", message: "must be a host name" });
-    else {
-      const refusal = await destinations.mailServerRefusal(account, { host, port: body.port });
-      if (refusal !== null) findings.push({ field: "host", message: refusal });
-    }
+    const problem =
+      smtpHostProblem(host) ??
+      (await destinations.mailServerRefusal(account, { host, port: body.port }));
+    if (problem !== null) findings.push({ field: "host", message: problem });
     let password: string | null = null;
     if (username !== null) {
       const stored = body.password === undefined ? await smtpSettings.get(account) : undefined;

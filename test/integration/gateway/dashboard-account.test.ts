@@ -168,15 +168,17 @@ describe("SMTP settings", () => {
     for (const [path, more] of [
       ["/smtp", {}],
       ["/smtp/test", { to: "a@example.com" }],
-    ] as const) {
-      const server = { ...settings, password: "s3cret-word", host: "10.0.0.1", ...more };
-      expect(await stranger.post(path, server)).toMatchObject({
-        status: 400,
-        json: {
-          details: [{ field: "host", message: expect.stringContaining("10.0.0.1:2525 is not") }],
-        },
-      });
-    }
+    ] as const)
+      for (const [host, says] of [
+        ["10.0.0.1", "10.0.0.1:2525 is not"],
+        ["127.0.0.1:2525", "no port"],
+      ] as const) {
+        const server = { ...settings, password: "s3cret-word", host, ...more };
+        expect(await stranger.post(path, server)).toMatchObject({
+          status: 400,
+          json: { details: [{ field: "host", message: expect.stringContaining(says) }] },
+        });
+      }
   });
 
   test("a test mail arrives; a failure shows the conversation", async () => {

@@ -56,6 +56,9 @@ const attachment = Type.Object(
   { additionalProperties: false },
 );
 
+const SENDER = "the sender is the From address of the account's SMTP settings";
+const TEXT = "the text goes into body; is_html: true says that it is HTML";
+
 export const sendRequest = Type.Object(
   {
     to: field.address,
@@ -100,6 +103,7 @@ export const sendRequest = Type.Object(
   },
   {
     additionalProperties: false,
+    "x-elsewhere": { from: SENDER, sender: SENDER, from_name: SENDER, html: TEXT, text: TEXT },
     examples: [{ to: "ada@example.com", subject: "Welcome", body: "Hello, and welcome." }],
   },
 );

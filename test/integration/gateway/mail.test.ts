@@ -199,6 +199,16 @@ describe("POST /send", () => {
     expect(reply.json["details"]).toContainEqual({ field, message: expect.any(String) });
     expect(h.catcher.messages()).toHaveLength(before);
   });
+  // Other services' APIs have these.
+  test.each([
+    { field: "from", says: "the sender is the From address of the account's SMTP settings" },
+    { field: "html", says: "the text goes into body; is_html: true says that it is HTML" },
+    { field: "text", says: "the text goes into body" },
+  ])("400: $field is not a field, and what has it is said", async ({ field, says }) => {
+    const reply = await send({ ...mail, [field]: "x" });
+    const message = expect.stringContaining(`is not a known field; ${says}`);
+    expect(reply.json["details"]).toEqual([{ field, message }]);
+  });
 
   test("a body of 5 MiB and attachments of 10 MiB go through", async () => {
     const reply = await send({

@@ -1705,8 +1705,12 @@ describe("what others write", () => {
     const { w, news } = await halted();
     const reads = w.ledger.reads.length;
     news.cursors(["a"]);
+    // Something to do at once.
+    w.jobs.put(minutely("c"));
+    await settle();
     news.cursors(["b"]);
     await settle();
+    expect(w.ledger.stored.has("c")).toBe(true);
     expect(w.ledger.reads).toHaveLength(reads);
     await w.time.advanceTo(at("12:01:31"));
     expect(w.ledger.reads.slice(reads)).toEqual([["a", "b"]]);

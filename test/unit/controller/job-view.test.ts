@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { JobView } from "../../../src/controller/job-view.ts";
 import { outlineOf } from "../../../src/domain/job-outline.ts";
-import type { Job } from "../../../src/domain/job.ts";
+import type { Job, Target, WebhookTarget } from "../../../src/domain/job.ts";
 import { collectGarbage } from "../../collect-garbage.ts";
 import { aCursor, aJob, aSpec } from "../domain/decide-builders.ts";
 
@@ -50,11 +50,9 @@ test("a cursor that is taken over says what it said, whatever its job says", () 
   }
 });
 
-const sends = (payload: string, change: Partial<Job> = {}): Job => {
-  const { target } = aSpec();
-  if (target.kind !== "webhook") throw new Error("no webhook");
-  return aJob({ ...change, spec: { target: { ...target, payload } } });
-};
+const webhook = aSpec().target as WebhookTarget;
+const sends = (payload: string, change: Partial<Job> = {}): Job =>
+  aJob({ ...change, spec: { target: { ...webhook, payload } } });
 
 describe("what jobs send", () => {
   test("is kept until PostgreSQL has it", () => {
@@ -102,6 +100,25 @@ describe("what jobs send", () => {
     expect(view.put(a, "listed")).toBe("relevant");
     expect(view.specOf("a")).toBe(a.spec);
     expect(view.put(a, "listed")).toBe("irrelevant");
+  });
+
+  const long = "x".repeat(15_000);
+  const mail = {
+    kind: "email",
+    to: "a@b.example",
+    subject: "s",
+    body: "b",
+    isHtml: false,
+  } as const;
+  test.each<{ what: string; target: Target }>([
+    { what: "a payload", target: { ...webhook, payload: `"${long}"` } },
+    { what: "a header", target: { ...webhook, headers: { "X-Long": long } } },
+    { what: "a mail's subject", target: { ...mail, subject: long } },
+    { what: "a mail's body", target: { ...mail, body: long } },
+  ])("counts towards what is too much, as $what", ({ target }) => {
+    const view = new JobView({ mostKept: 20_000 });
+    for (const uid of ["a", "b"]) view.put(aJob({ uid, spec: { target } }));
+    expect(["a", "b"].map((uid) => view.specOf(uid)?.target)).toEqual([undefined, target]);
   });
 
   test("takes no memory once PostgreSQL has it, however many jobs there are", () => {

@@ -43,3 +43,13 @@ test("whatever is set, moved and removed, the earliest is known and comes first"
     { numRuns: 300 },
   );
 });
+
+test("a heap that was cleared is as good as a new one", () => {
+  const heap = new WakeHeap();
+  heap.set("a", 1);
+  heap.set("b", 2);
+  heap.clear();
+  expect([heap.size, heap.next()]).toEqual([0, null]);
+  heap.set("b", 3);
+  expect([heap.popDue(2), heap.popDue(3), heap.next()]).toEqual([undefined, "b", null]);
+});

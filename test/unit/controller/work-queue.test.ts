@@ -44,6 +44,8 @@ test("a key that fails although it was added again waits all the same", () => {
   expect(keys.take(9)).toEqual([]);
   keys.forget("a");
   expect([keys.depth, keys.nextRetry()]).toEqual([0, null]);
+  keys.retry("a", 0);
+  expect(keys.nextRetry()).toBe(1_000);
 });
 
 test("a key that is put aside waits until it is taken back, whatever happens to it", () => {
@@ -77,4 +79,18 @@ test("those that are due come first, and leave half of each batch to the others"
   keys.addDue("2");
   keys.forget("3");
   expect(keys.take(9)).toEqual(["1"]);
+});
+
+test("when a term of leadership ends, nothing is left for the next", () => {
+  const keys = queue();
+  keys.add("ready");
+  keys.addDue("due");
+  keys.retry("failed", 0);
+  keys.putAside(["aside"]);
+  keys.clear();
+  expect([keys.depth, keys.nextRetry()]).toEqual([0, null]);
+  keys.add("aside");
+  expect(keys.take(9)).toEqual(["aside"]);
+  keys.retry("failed", 0);
+  expect(keys.nextRetry()).toBe(1_000);
 });

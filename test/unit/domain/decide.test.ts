@@ -578,6 +578,15 @@ const CASES: Case[] = [
     wakeAt: null,
   },
   {
+    name: "one-time at the horizon",
+    spec: once("12:10"),
+    now: "12:09:45",
+    ahead: 15_000,
+    create: ["12:10"],
+    once: "fired",
+    wakeAt: null,
+  },
+  {
     name: "one-time outside the horizon",
     spec: once("12:10"),
     now: "12:09:40",
@@ -697,6 +706,15 @@ const CASES: Case[] = [
     now: "12:12:01",
     missed: ["past_at_creation 12:10 12:10 1"],
     once: "missed",
+  },
+  {
+    name: "one-time of a minute before its creation: somebody's clock was slow",
+    spec: once("12:10"),
+    job: { createdAt: at("12:11") },
+    cursor: null,
+    now: "12:11:01",
+    create: ["12:10"],
+    once: "fired",
   },
   {
     name: "one-time a little before its creation",
@@ -1315,6 +1333,14 @@ const CASES: Case[] = [
     now: "12:05",
     wakeAt: "12:10",
     changed: false,
+  },
+  {
+    name: "such a release wrote the cursor, and the store now has another schedule under that number",
+    before: hourly,
+    cursor: { revision: null },
+    now: "12:05",
+    position: "12:05",
+    wakeAt: "12:10",
   },
   {
     name: "such a release wrote the cursor after one that knew",

@@ -72,6 +72,11 @@ test("Retry-After is read from retryable answers", () => {
   expect(classifyHttp(429, "7", NOW)).toMatchObject({ retryAfterMs: 7_000 });
 });
 
+test("a retryable answer is one, also for a worker that is told to stop meanwhile", () => {
+  expect(classifyHttp(503, undefined, NOW)).toMatchObject({ answered: true });
+  expect(unanswered("timed out")).not.toHaveProperty("answered");
+});
+
 test.each([
   { code: "ECONNREFUSED", error: "connection refused" },
   { code: "CONNECTION_CLOSED", error: "connection closed by the receiver" },

@@ -13,6 +13,7 @@ const accepted: readonly Accepted[] = [
   { name: "numbers", expression: "0 3 1 6 *", fields: "0 3 1 6 *" },
   { name: "leading zero", expression: "05 03 * * *", fields: "5 3 * * *" },
   { name: "repeated spaces", expression: "0  3 *   * *", fields: "0 3 * * *" },
+  { name: "as long as may be", expression: `${"0,".repeat(123)}00 3 * * *`, fields: "0 3 * * *" },
   { name: "range", expression: "0 9-11 * * *", fields: "0 9,10,11 * * *" },
   { name: "range with step", expression: "10-40/15 3 * * *", fields: "10,25,40 3 * * *" },
   {

@@ -296,6 +296,18 @@ const CASES: Case[] = [
     wakeAt: null,
   },
   {
+    name: "paused at its very time: that is why it did not run",
+    spec: { suspend: true },
+    before: {},
+    job: { generation: 2 },
+    cursor: { generation: 1 },
+    now: "12:20",
+    missed: ["paused 12:10 12:20 2"],
+    position: "12:20",
+    standing: "suspended",
+    wakeAt: null,
+  },
+  {
     name: "paused with another schedule: nobody knows the old one",
     spec: { ...hourly, suspend: true },
     before: {},

@@ -20,8 +20,9 @@ describe("names", () => {
     { name: "GMT+0" },
     { name: "GMT0" },
     { name: "EST5EDT" },
-    { name: "EST" },
-    { name: "CET" },
+    ...["CET", "EET", "EST", "GMT", "HST", "MET", "MST", "PRC", "ROC", "ROK", "UCT", "WET"].map(
+      (name) => ({ name }),
+    ),
     { name: "NZ-CHAT" },
     { name: "W-SU" },
     { name: "GB" },

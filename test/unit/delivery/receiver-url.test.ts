@@ -19,7 +19,6 @@ test.each([
 });
 
 test("what is no URL is refused each time", () => {
-  const parse = (): unknown => receiverUrl("api.example");
-  expect(parse).toThrow(TypeError);
-  expect(parse).toThrow(TypeError);
+  expect(() => receiverUrl("api.example")).toThrow(TypeError);
+  expect(() => receiverUrl("api.example")).toThrow(TypeError);
 });

@@ -11,7 +11,7 @@ export interface Certificate {
 export interface CertificateAuthority {
   /** In PEM, for those that are to trust it. */
   certificate: string;
-  /** `names`: DNS names and IPv4 addresses. `expired`: valid until yesterday. `weak`: RSA with 1,024 bits. */
+  /** `names`: DNS names and addresses; of IPv6 all digits. `expired`: valid until yesterday. `weak`: RSA with 1,024 bits. */
   issue(names: readonly string[], options?: { expired?: boolean; weak?: boolean }): Certificate;
 }
 
@@ -97,9 +97,14 @@ function distinguished(name: string): Buffer {
 
 /** dNSName [2] or iPAddress [7]. */
 function generalName(name: string): Buffer {
-  return isIP(name) === 4
-    ? der(0x87, name.split(".").map(Number))
-    : der(0x82, Buffer.from(name, "ascii"));
+  switch (isIP(name)) {
+    case 4:
+      return der(0x87, name.split(".").map(Number));
+    case 6:
+      return der(0x87, Buffer.from(name.replaceAll(":", ""), "hex"));
+    default:
+      return der(0x82, Buffer.from(name, "ascii"));
+  }
 }
 
 function time(at: number): Buffer {

@@ -115,6 +115,13 @@ test("a warm connection is there at once, and one whose answer has just come is 
   expect(warm).toBe(await waited);
   (await warm).release(true);
   expect(opened).toBe(1);
+  // However many are released in one turn.
+  const others = await Promise.all([1, 2].map(async () => connections.take("a", origin, 5_000)));
+  for (const other of others) other.release(true);
+  await turn();
+  const early = connections.take("a", origin, 5_000);
+  expect(early).toBeInstanceOf(Promise);
+  (await early).release(true);
 });
 
 test("an answer before the request has been read counts, and the connection is not used again", async () => {
@@ -177,8 +184,12 @@ test.each([
   const direct = dial;
   let own: Socket | undefined;
   dial = async () => (own = await direct());
-  onData = answer(`HTTP/1.1 200 OK\r\n${header}Content-Length: 0\r\n\r\n`);
-  await call();
+  // The last answer counts, also one that says nothing.
+  for (const lines of ["Keep-Alive: timeout=10\r\n", header]) {
+    onData = answer(`HTTP/1.1 200 OK\r\n${lines}Content-Length: 0\r\n\r\n`);
+    await call();
+  }
+  expect(opened).toBe(1);
   expect(own?.timeout).toBe(kept);
 });
 
@@ -294,13 +305,18 @@ test("of an answer that comes in pieces no timer is left", async () => {
     onData = asked.resolve;
     const called = call();
     const [socket, own] = await Promise.all([asked.promise, caller.promise]);
-    for (const piece of ["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", "a", "b"]) {
+    // The timers of the call and, from the status on, of its body.
+    for (const [piece, timers] of [
+      ["HTTP/1.1 20", 1],
+      ["0 OK\r\nContent-Length: 3\r\n\r\n", 2],
+      ["a", 2],
+      ["b", 2],
+    ] as const) {
       const before = own.bytesRead;
       socket.write(piece);
       await until("the piece has been read", () => own.bytesRead === before + piece.length);
+      expect(vi.getTimerCount()).toBe(timers);
     }
-    // The timers of the call and of its body.
-    expect(vi.getTimerCount()).toBe(2);
     socket.write("c");
     expect(await called).toMatchObject({ status: 200 });
     expect(vi.getTimerCount()).toBe(0);
@@ -338,6 +354,12 @@ test.each([
   // It is closed at once, not because it is idle.
   expect(performance.now() - before).toBeLessThan(3_000);
   expect(received).toBe("");
+});
+
+test("a call that is given up before it begins takes no connection", async () => {
+  const take = vi.fn(() => connections.take("a", origin, 5_000));
+  await expect(call({ take, signal: AbortSignal.abort() })).rejects.toThrow(NotSent);
+  expect(take).not.toHaveBeenCalled();
 });
 
 test("a call that may not be made any more closes its connection, and nothing of it leaves", async () => {

@@ -23,13 +23,15 @@ const answers = new Map<string, Parameters<typeof createServer>[1]>();
 let opened: number;
 /** Open connections as the caller sees them: it may learn of an end later than the receiver. */
 let open: number;
+/** Dials that have ended with a connection. */
+let connected: number;
 /** The accounts of the dials, in order. */
 let dialled: string[];
 let time: number;
 let connections: ReceiverConnections;
 
 beforeEach(async () => {
-  [opened, open, dialled, time] = [0, 0, [], 0];
+  [opened, open, connected, dialled, time] = [0, 0, 0, [], 0];
   server = createServer((request, response) => {
     request.resume();
     const answer = answers.get(request.url ?? "");
@@ -64,6 +66,7 @@ function limited(idleLimits?: IdleLimits): ReceiverConnections {
         open -= 1;
       });
       await once(socket, "connect");
+      connected += 1;
       return socket;
     },
     monotonic: () => time,
@@ -116,9 +119,13 @@ async function untilOpen(expected: number): Promise<void> {
   );
 }
 
+/** Until they are open, and not only on their way. */
 async function warm(count: number): Promise<void> {
   connections.warmUp("a", origin, count);
-  await untilOpen(count);
+  await until(
+    () => `${count} are connected, not ${connected}`,
+    () => connected === count,
+  );
 }
 
 /** How many are still in memory. The engine may still hold the last one. */
@@ -365,7 +372,7 @@ describe("connections opened for calls to come", () => {
     await connections.close();
     connections = limited({ inAll: 4, perAccount: 2 });
     await callHost("a", "one");
-    connections.warmUp("a", origin, 5);
+    for (let n = 0; n < 2; n += 1) connections.warmUp("a", origin, 5);
     expect(dialled).toHaveLength(2);
     await untilOpen(2);
     expect(await dials("a", "one")).toBe(false);
@@ -399,6 +406,15 @@ describe("connections opened for calls to come", () => {
     await Promise.all([call("a"), call("a"), call("a")]);
     expect(dialled).toHaveLength(3);
     await untilOpen(3);
+  });
+
+  test("which are not open yet, are for calls of their account to their receiver only", async () => {
+    connections.warmUp("a", origin, 1);
+    await Promise.all([call("b"), callHost("a", "other")]);
+    expect(dialled).toEqual(["a", "b", "a"]);
+    await untilOpen(3);
+    await call("a");
+    expect(dialled).toHaveLength(3);
   });
 
   test("belong to the call that waited for them until it is over", async () => {

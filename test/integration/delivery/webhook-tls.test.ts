@@ -2,9 +2,10 @@ import { once } from "node:events";
 import { createServer as createPlainServer } from "node:http";
 import { createSecureServer } from "node:http2";
 import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { connect, type AddressInfo } from "node:net";
 import { createServer as createTlsServer, type TlsOptions, type TLSSocket } from "node:tls";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
+import { createReceiverConnections } from "../../../src/delivery/receiver-connections.ts";
 import {
   createAuthority,
   selfSigned,
@@ -12,6 +13,7 @@ import {
   type Certificate,
   type CertificateAuthority,
 } from "../../network/certificates.ts";
+import { until } from "../../until.ts";
 import { claimedRun } from "./claimed-run.ts";
 import { loopbackSender } from "./loopback-sender.ts";
 import { SECRET } from "./worker-fixture.ts";
@@ -108,6 +110,45 @@ describe("https", () => {
     const url = `https://${NAME}:${port}/`;
     for (let n = 0; n < 3; n += 1) expect(await send(url)).toMatchObject({ kind: "delivered" });
     expect({ calls: calls.length, handshakes }).toEqual({ calls: 3, handshakes: 1 });
+  });
+
+  test("is negotiated ahead for a call that will come, without a call's time limit", async () => {
+    let handshakes = 0;
+    const { port } = await receiver(authority.issue([NAME]), () => (handshakes += 1));
+    const url = `https://${NAME}:${port}/`;
+    sender.warmUp(claimedRun({ url }), 1);
+    await until("it has been negotiated", () => handshakes === 1);
+    expect(await send(url)).toMatchObject({ kind: "delivered" });
+    expect(handshakes).toBe(1);
+  });
+
+  test("leaves no timer behind that would end a later call", async () => {
+    const { port } = await receiver(authority.issue([NAME]));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      expect(await send(`https://${NAME}:${port}/`)).toMatchObject({ kind: "delivered" });
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test("to an IPv6 address: the certificate must be for the address", async () => {
+    const { port } = await receiver(authority.issue(["2001:0db8:0000:0000:0000:0000:0000:0001"]));
+    const connections = createReceiverConnections({
+      dial: async () => {
+        const socket = connect(port, "127.0.0.1");
+        await once(socket, "connect");
+        return socket;
+      },
+      monotonic: () => 0,
+    });
+    try {
+      const taken = await connections.take("a", `https://[2001:db8::1]:${port}`, 5_000);
+      expect(taken.gone).toBe(false);
+    } finally {
+      await connections.close();
+    }
   });
 
   test("to an address: the certificate must be for the address, and there is no SNI", async () => {

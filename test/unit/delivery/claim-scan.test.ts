@@ -137,6 +137,14 @@ test("who was passed over is found where their runs begin, once there is room fo
   expect(claim()).toBe(-1_900);
 });
 
+test("news of runs before those of whoever has room again are looked for all the same", () => {
+  const { claim, news } = scan();
+  claim();
+  expect(claim({ full: ONE })).toBe(-2_000);
+  news(EPOCH - 60_000);
+  expect(claim()).toBe(-60_000);
+});
+
 test("while the rest is theirs nobody looks, until news come, or one has room, or half a poll", () => {
   const { claim, sleep, news } = scan();
   claim();
@@ -150,16 +158,16 @@ test("while the rest is theirs nobody looks, until news come, or one has room, o
   expect(claim({ full: ONE })).toBeUndefined();
   sleep(500);
   expect(claim({ full: ONE })).toBe("all");
+  sleep(600);
+  // Half a poll counts from its start: the next poll must look again.
+  expect(claim({ full: ONE, tookMs: 300 })).toBe("all");
+  sleep(200);
   // News came while it looked: the next look begins there.
-  sleep(400);
-  expect(
-    claim({
-      full: NOBODY,
-      meanwhile: () => {
-        news(EPOCH);
-      },
-    }),
-  ).toBe(-2_000);
+  const meanwhile = (): void => {
+    news(EPOCH - 7_000);
+  };
+  expect(claim({ full: ONE, meanwhile })).toBe(-900);
+  expect(claim({ full: ONE })).toBe(-7_000);
 });
 
 test("whose runs begin long ago holds up nobody who is full for a moment", () => {

@@ -121,6 +121,8 @@ describe("a group commit", () => {
       for (const [start, row] of [
         [0, 0],
         [100, 1],
+        // A moment after the commit before is over.
+        [100 + took, 2],
       ] as const) {
         await time.advanceTo(start);
         const alone = group.submit(row);
@@ -128,16 +130,17 @@ describe("a group commit", () => {
         expect(await alone).toBe(row);
       }
       await time.advanceTo(200);
-      const first = group.submit(2);
+      const first = group.submit(3);
       await time.advanceTo(200 + took / 2);
-      const rest = [3, 4].map((row) => group.submit(row));
+      const rest = [4, 5].map((row) => group.submit(row));
       await time.advanceTo(200 + next + took);
-      expect(await Promise.all([first, ...rest])).toEqual([2, 3, 4]);
+      expect(await Promise.all([first, ...rest])).toEqual([3, 4, 5]);
       expect(began).toEqual([
         { at: 0, rows: [0] },
         { at: 100, rows: [1] },
-        { at: 200, rows: [2] },
-        { at: 200 + next, rows: [3, 4] },
+        { at: 100 + took, rows: [2] },
+        { at: 200, rows: [3] },
+        { at: 200 + next, rows: [4, 5] },
       ]);
     },
   );

@@ -29,6 +29,7 @@ test("all that listen are told once, when it has aborted", () => {
   abort.abort(new Error("lost"));
   expect(seen).toEqual([true, reason]);
   expect([stays.told, leaves.told]).toEqual([1, 0]);
+  expect(abort.reason).toBe(reason);
 });
 
 test("one that leaves when it is told takes nobody else's turn", () => {

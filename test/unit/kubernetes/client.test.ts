@@ -38,7 +38,12 @@ interface Reply {
 async function world(
   replies: readonly (Reply | "cut" | "hang")[],
   user: User = { name: "u" },
-  options: { cluster?: Partial<Cluster>; random?: number; timeoutMs?: number } = {},
+  options: {
+    cluster?: Partial<Cluster>;
+    random?: number;
+    timeoutMs?: number;
+    connections?: number;
+  } = {},
 ) {
   const { cluster, random = 1, ...limits } = options;
   const seen: IncomingMessage[] = [];
@@ -131,9 +136,10 @@ describe("what is asked for again, and when", () => {
       replies: [
         { status: 404, body: "default backend - 404" },
         { status: 404, body: "<h1>404 page not found</h1>" },
+        { status: 404, body: '{"message":"no route"}' },
         { status: 200 },
       ],
-      waits: [100, 200],
+      waits: [100, 200, 400],
     },
     {
       name: "a GET that met a proxy which has people sign in, or says that all is well",
@@ -361,8 +367,8 @@ describe("a token of a kubeconfig's plugin", () => {
   });
 
   test("is the same one after an outage, and later: who is asked may be slow, or a person", async () => {
-    const made = await plugin([{ status: 200 }, "cut", { status: 200 }]);
-    await made.client.call(GET);
+    const made = await plugin([{ status: 200 }, { status: 200 }, "cut", { status: 200 }]);
+    await Promise.all([made.client.call(GET), made.client.call(GET)]);
     await made.client.call(GET);
     made.later(60_000);
     await made.client.call(GET);
@@ -406,6 +412,23 @@ test.each([
   expect(request?.method).toBe("PATCH");
   expect(request?.url).toBe("/things/a?limit=1");
   expect(request?.headers).toMatchObject({ "content-type": type, "user-agent": "test" });
+});
+
+test("a connection stays while nothing changes that it was opened with", async () => {
+  const made = await world([{ status: 200 }], { name: "u" }, { connections: 1 });
+  for (let n = 0; n < 3; n += 1) {
+    await made.client.call(GET);
+    made.later(10_000);
+  }
+  expect(new Set(made.seen.map(({ socket }) => socket)).size).toBe(1);
+});
+
+test("a body that is nested deeper than the stack is sent", async () => {
+  let body: unknown = [];
+  for (let depth = 0; depth < 20_000; depth += 1) body = [body];
+  const made = await world([{ status: 201 }]);
+  await expect(made.client.call({ ...POST, body })).resolves.toEqual(THING);
+  expect(made.seen[0]?.headers["content-length"]).toBe("40002");
 });
 
 test("letters that arrive in two parts are whole", async () => {

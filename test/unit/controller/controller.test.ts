@@ -1059,7 +1059,7 @@ describe("PostgreSQL is away", () => {
     const w = world();
     for (let n = 0; n < 200; n += 1) w.jobs.put(minutely(`j${n}`));
     for (let n = 50; n < 90; n += 1) w.ledger.poison.add(`j${n}`);
-    start(w);
+    const { metrics } = start(w);
     await settle();
     expect(w.ledger.stored.size).toBe(160);
     await w.time.advanceTo(at("12:01"));
@@ -1067,6 +1067,9 @@ describe("PostgreSQL is away", () => {
     w.ledger.poison.clear();
     await w.time.advanceTo(at("12:03"));
     expect(keys(w, "j77")).toContain("12:03");
+    const { values } = await metrics.reconciles.get();
+    const errors = values.find(({ labels }) => labels.outcome === "error")?.value;
+    expect(errors).toBeGreaterThanOrEqual(40);
   });
 
   test("one that fails in its own way for hours is put off alone for as long", async () => {

@@ -312,7 +312,7 @@ test("a name and a password", async () => {
 });
 
 /** A client in a pod, which has made a call with its first token, and has a second one since. */
-async function pod(replies: readonly Reply[]) {
+async function pod(replies: readonly (Reply | "cut")[]) {
   const folder = await mkdtemp(join(tmpdir(), "carillon-token-"));
   closing.push(() => rm(folder, { recursive: true }));
   const tokenFile = join(folder, "token");
@@ -327,6 +327,12 @@ async function pod(replies: readonly Reply[]) {
 describe("a token in a file that is replaced, as a pod's", () => {
   test("counts as soon as the one before is refused", async () => {
     const made = await pod([{ status: 200 }, { status: 401 }, { status: 200 }]);
+    await made.client.call(GET);
+    expect(shown(made)).toEqual(["Bearer first", "Bearer first", "Bearer second"]);
+  });
+
+  test("counts as soon as a connection has broken: what the server shows may be new as well", async () => {
+    const made = await pod([{ status: 200 }, "cut", { status: 200 }]);
     await made.client.call(GET);
     expect(shown(made)).toEqual(["Bearer first", "Bearer first", "Bearer second"]);
   });

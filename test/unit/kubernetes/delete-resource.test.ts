@@ -4,7 +4,7 @@ import type { ApiCall, KubernetesClient } from "../../../src/kubernetes/client.t
 import { deleteResource } from "../../../src/kubernetes/delete-resource.ts";
 
 /** The outcome of a deletion that is answered so, and the calls that were made. */
-async function deleted(answer?: ApiError) {
+async function deleted(answer?: ApiError, version?: { resourceVersion: string }) {
   const asked: ApiCall[] = [];
   const call = async (each: ApiCall): Promise<unknown> => {
     asked.push(each);
@@ -12,13 +12,21 @@ async function deleted(answer?: ApiError) {
     return {};
   };
   const client = { call } as Pick<KubernetesClient, "call">;
-  return { asked, done: await deleteResource(client, "team", { name: "job", uid: "uid" }) };
+  return {
+    asked,
+    done: await deleteResource(client, "team", { name: "job", uid: "uid", ...version }),
+  };
 }
 
 test("of this incarnation only, whatever has its name by then", async () => {
   const { asked, done } = await deleted();
   expect(done).toBe(true);
   expect(asked).toMatchObject([{ verb: "delete", body: { preconditions: { uid: "uid" } } }]);
+});
+
+test("in one version only, if it must not have changed", async () => {
+  const { asked } = await deleted(undefined, { resourceVersion: "7" });
+  expect(asked).toMatchObject([{ body: { preconditions: { uid: "uid", resourceVersion: "7" } } }]);
 });
 
 test.each([404, 409])("a %s: it was gone already", async (code) => {

@@ -331,6 +331,18 @@ test("what an API server that has just started refuses to watch is watched a mom
   expect(time.now()).toBeLessThan(20_000);
 });
 
+const error = (code: number) => ({ type: "ERROR", object: { kind: "Status", code } });
+test.each([
+  { says: "that the position is gone", event: error(410), ends: PositionExpired },
+  // What came before it may be lost.
+  { says: "what is no event", event: ["garbage"], ends: PositionExpired },
+  { says: "that it is in trouble", event: error(500), ends: DependencyUnavailable },
+])("an API server that says $says ends the watch, behind what it told before", async (row) => {
+  const { seen, told } = world();
+  await expect(told("1", 9, () => [of("ADDED", "team"), row.event])).rejects.toThrow(row.ends);
+  expect(seen).toEqual(["of-team"]);
+});
+
 test("a caller that has heard enough leaves no connection behind", async () => {
   const { bodies, told } = world();
   for (const count of [1, 2]) await told("1", count, () => [of("ADDED", "team"), bookmark("3")]);

@@ -1586,6 +1586,33 @@ test("while it cannot be asked who is locked, the others go on", async () => {
   expect(keys(w, "locked").at(-1)).toBe("12:05");
 });
 
+test("a deleted job that somebody has locked stops nobody else, and is cancelled in the end", async () => {
+  const w = world();
+  for (const uid of ["a", "locked"]) w.jobs.put(minutely(uid));
+  let held = true;
+  const isHeld = (uid: string) => held && uid === "locked";
+  const cancelSome = w.ledger.cancelSome.bind(w.ledger);
+  w.ledger.cancelSome = async (uids) => {
+    if (uids.some(isHeld)) throw new LockHeld("postgres");
+    return cancelSome(uids);
+  };
+  w.ledger.locked = async (uids) => new Set(uids.filter(isHeld));
+  const said: string[] = [];
+  const output = new PassThrough().setEncoding("utf8").on("data", (line: string) => {
+    said.push((JSON.parse(line) as { msg: string }).msg);
+  });
+  start(w, { log: createLogger({ output }) });
+  await w.time.advanceTo(at("12:00:40"));
+  w.jobs.remove("locked");
+  await w.time.advanceTo(at("12:02:00.100"));
+  expect(keys(w, "a")).toEqual(["12:01", "12:02"]);
+  expect(said).not.toContainEqual(expect.stringContaining("PostgreSQL fails"));
+  expect(w.ledger.cancelled).toEqual([]);
+  held = false;
+  await w.time.advanceTo(at("12:02:10"));
+  expect(w.ledger.cancelled).toContain("locked");
+});
+
 test("more locked jobs than can be looked at in one statement stop nobody else", async () => {
   const w = world();
   w.jobs.put(minutely("a"));

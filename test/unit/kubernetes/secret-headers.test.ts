@@ -43,6 +43,11 @@ test("an API server that hangs holds a delivery up for a few seconds, not for a 
   await expect(answer).rejects.toThrow(DependencyUnavailable);
 });
 
+test("one that refuses our own credentials says nothing about the job: no call is made for it", async () => {
+  const { answer } = asked(() => Promise.reject(new ApiError(401, undefined, "get")));
+  await expect(answer).rejects.toThrow(DependencyUnavailable);
+});
+
 test("one that has just started refuses everybody: it is asked again, for some seconds", async () => {
   let refusals = 3;
   const starting = asked(async () => {

@@ -1,13 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readdir, readFile } from "node:fs/promises";
 import { setTimeout } from "node:timers/promises";
-import { startStandalone } from "../test/e2e/program.ts";
 import { createApiClient } from "./api-client.ts";
 import { concurrently } from "./concurrently.ts";
 import { endedWithUs } from "./ended-with-us.ts";
+import { onOwnProgram } from "./own-program.ts";
 
 const JOBS = 10_000;
 /** Milliseconds after the last request until everything is quiet, and those that are measured. */
@@ -32,43 +30,33 @@ export interface IdleFigures {
 
 /** Standalone with jobs of which none becomes due. Linux only: processor time comes from /proc. */
 export async function benchIdle(): Promise<IdleFigures> {
-  const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
-  const program = await startStandalone(dataDir, {
-    CARILLON_RATE_LIMIT: "1000000",
-    CARILLON_RATE_LIMIT_BURST: "1000000",
-  });
   const peer = spawn(process.execPath, ["--input-type=module", "--eval", PEER]);
   return endedWithUs(
     async () => {
       peer.kill();
-      program.signal("SIGTERM");
-      await program.finished;
-      await rm(dataDir, { recursive: true, force: true });
     },
     async () => {
       await once(peer.stdout, "data");
-      const api = createApiClient({
-        url: program.url,
-        key: program.printed("API key") ?? "",
-        width: 32,
+      return onOwnProgram(async ({ program, url, key }) => {
+        const api = createApiClient({ url, key, width: 32 });
+        await concurrently({ count: JOBS, width: 32 }, () =>
+          api.post("/jobs", {
+            name: "idle",
+            type: "webhook",
+            schedule_type: "cron",
+            cron_expression: "0 3 1 1 *",
+            webhook_url: "http://127.0.0.1:9/",
+          }),
+        );
+        await api.close();
+        await setTimeout(SETTLE);
+        const shares = await sharesOfACore({
+          program: async () => [program.child.pid],
+          postgres: () => descendants(program.child.pid),
+          peer: async () => [peer.pid],
+        });
+        return { jobs: JOBS, ...shares };
       });
-      await concurrently({ count: JOBS, width: 32 }, () =>
-        api.post("/jobs", {
-          name: "idle",
-          type: "webhook",
-          schedule_type: "cron",
-          cron_expression: "0 3 1 1 *",
-          webhook_url: "http://127.0.0.1:9/",
-        }),
-      );
-      await api.close();
-      await setTimeout(SETTLE);
-      const share = await sharesOfACore({
-        program: async () => [program.child.pid],
-        postgres: () => descendants(program.child.pid),
-        peer: async () => [peer.pid],
-      });
-      return { jobs: JOBS, ...share };
     },
   );
 }

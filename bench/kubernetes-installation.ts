@@ -8,6 +8,7 @@ import { connect, createNamespace, installCrd } from "../test/kubernetes/cluster
 import { startControlPlane } from "../test/kubernetes/control-plane.ts";
 import type { OwnControlPlane } from "../test/kubernetes/own-control-plane.ts";
 import { runToEnd, startPart, type Part } from "../test/kubernetes/part.ts";
+import { WITHOUT_RATE_LIMIT } from "./own-program.ts";
 
 const GC_ON_SIGNAL = `--import ${fileURLToPath(new URL("gc-on-signal.ts", import.meta.url))}`;
 
@@ -48,8 +49,7 @@ export async function createInstallation(): Promise<Installation | undefined> {
     DATABASE_URL: postgres.url,
     KUBECONFIG: controlPlane.kubeconfig,
     CARILLON_ENCRYPTION_KEYS: `bench:${randomBytes(32).toString("base64")}`,
-    CARILLON_RATE_LIMIT: "1000000",
-    CARILLON_RATE_LIMIT_BURST: "1000000",
+    ...WITHOUT_RATE_LIMIT,
   };
   const parts: Part[] = [];
   const close = async (): Promise<void> => {

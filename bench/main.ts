@@ -4,22 +4,22 @@
  * herd, herd-10000 and dashboard (10,000 jobs in one account), and kubernetes (10,000 ScheduledJobs), which needs a
  * Kubernetes control plane. Only when they are named: delivery-own-receiver and kubernetes-100000.
  */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { migrate } from "../src/postgres/migrate.ts";
 import { startEmbeddedPostgres } from "../src/standalone/embedded-postgres.ts";
-import { startStandalone } from "../test/e2e/program.ts";
 import { benchBacklog } from "./backlog.ts";
 import { benchDashboard, type DashboardFigures } from "./dashboard.ts";
 import { benchDelivery } from "./delivery.ts";
 import { endedWithUs } from "./ended-with-us.ts";
 import { benchHerd, type HerdFigures } from "./herd.ts";
+import { benchIdle } from "./idle.ts";
 import { benchJobs } from "./jobs.ts";
 import { benchKubernetes, type KubernetesFigures } from "./kubernetes.ts";
-import { benchIdle } from "./idle.ts";
 import { benchNextFireTime } from "./next-fire-time.ts";
 import { benchOpenSnapshot } from "./open-snapshot.ts";
+import { onOwnProgram } from "./own-program.ts";
 import { benchSend } from "./send.ts";
 import { benchStart } from "./start.ts";
 
@@ -136,54 +136,36 @@ const OWN_PLACES = [
 ];
 if (parts.every((part) => OWN_PLACES.some((place) => part.startsWith(place)))) process.exit();
 
-const dataDir = await mkdtemp(join(tmpdir(), "carillon-bench-"));
-const program = await startStandalone(dataDir, {
-  CARILLON_RATE_LIMIT: "1000000",
-  CARILLON_RATE_LIMIT_BURST: "1000000",
+await onOwnProgram(async (target) => {
+  if (parts.includes("next")) {
+    const { carillonUs, cronParserUs, cronerUs, limitUs } = await benchNextFireTime();
+    report("next fire time", `${carillonUs.toFixed(2)} µs`, `limit ${limitUs} µs`, [
+      `cron-parser ${cronParserUs.toFixed(0)} µs, croner ${cronerUs.toFixed(0)} µs`,
+    ]);
+  }
+  if (parts.includes("send")) {
+    const { sendPerSecond, nodemailerPerSecond, share } = await benchSend(target);
+    compare("POST /send", sendPerSecond, "pooled nodemailer", nodemailerPerSecond, {
+      target: 0.8,
+      share,
+    });
+  }
+  if (parts.includes("jobs")) {
+    const { createsPerSecond, insertsPerSecond } = await benchJobs(target);
+    compare("POST /jobs", createsPerSecond, "bare INSERT", insertsPerSecond);
+  }
+  // Warms up the process, as the peer is: during the first herd its code is still being compiled.
+  if (parts.includes("herd") || parts.includes("herd-10000")) await benchHerd(1_000, target);
+  if (parts.includes("herd")) {
+    const rounds: HerdFigures[] = [];
+    while (rounds.length < HERD_ROUNDS) rounds.push(await benchHerd(1_000, target));
+    rounds.sort((a, b) => a.lateness.p99 - b.lateness.p99);
+    const median = rounds[Math.floor(rounds.length / 2)];
+    if (median) reportHerd(median, { p99Ms: 300 });
+  }
+  if (parts.includes("herd-10000"))
+    reportHerd(await benchHerd(10_000, target), { recordedMs: 3_000 });
 });
-const target = {
-  url: program.url,
-  key: program.printed("API key") ?? "",
-  dataDir,
-  databaseUrl: (await readFile(join(dataDir, "database-url"), "utf8")).trim(),
-};
-await endedWithUs(
-  async () => {
-    program.signal("SIGTERM");
-    await program.finished;
-    await rm(dataDir, { recursive: true, force: true });
-  },
-  async () => {
-    if (parts.includes("next")) {
-      const { carillonUs, cronParserUs, cronerUs, limitUs } = await benchNextFireTime();
-      report("next fire time", `${carillonUs.toFixed(2)} µs`, `limit ${limitUs} µs`, [
-        `cron-parser ${cronParserUs.toFixed(0)} µs, croner ${cronerUs.toFixed(0)} µs`,
-      ]);
-    }
-    if (parts.includes("send")) {
-      const { sendPerSecond, nodemailerPerSecond, share } = await benchSend(target);
-      compare("POST /send", sendPerSecond, "pooled nodemailer", nodemailerPerSecond, {
-        target: 0.8,
-        share,
-      });
-    }
-    if (parts.includes("jobs")) {
-      const { createsPerSecond, insertsPerSecond } = await benchJobs(target);
-      compare("POST /jobs", createsPerSecond, "bare INSERT", insertsPerSecond);
-    }
-    // Warms up the process, as the peer is: during the first herd its code is still being compiled.
-    if (parts.includes("herd") || parts.includes("herd-10000")) await benchHerd(1_000, target);
-    if (parts.includes("herd")) {
-      const rounds: HerdFigures[] = [];
-      while (rounds.length < HERD_ROUNDS) rounds.push(await benchHerd(1_000, target));
-      rounds.sort((a, b) => a.lateness.p99 - b.lateness.p99);
-      const median = rounds[Math.floor(rounds.length / 2)];
-      if (median) reportHerd(median, { p99Ms: 300 });
-    }
-    if (parts.includes("herd-10000"))
-      reportHerd(await benchHerd(10_000, target), { recordedMs: 3_000 });
-  },
-);
 
 /** Runs `work` on a new PostgreSQL with standalone's settings, which no other worker uses. */
 async function onOwnDatabase<T>(work: (url: string) => Promise<T>): Promise<T> {

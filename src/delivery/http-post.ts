@@ -14,7 +14,7 @@ export interface Answer {
 export interface PostRequest {
   /** Gives a connection for the call, which releases it at its end. */
   take: () => ReceiverConnection | Promise<ReceiverConnection>;
-  url: Pick<ReceiverUrl, "host" | "path">;
+  url: ReceiverUrl;
   /** Whole lines (`headerLine`), none of which frames the request. */
   headers: string;
   body: string;

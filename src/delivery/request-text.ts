@@ -25,7 +25,7 @@ export function headerLine(name: string, value: string): string {
  * whole lines, sent as given, without those that frame the request, which are added here.
  */
 export function requestText(request: {
-  url: Pick<ReceiverUrl, "host" | "path">;
+  url: ReceiverUrl;
   headers: string;
   body: string;
 }): string | Buffer {

@@ -111,6 +111,15 @@ function start(
   };
 }
 
+/** A log, and the messages that have been written to it. */
+function listening() {
+  const said: string[] = [];
+  const output = new PassThrough().setEncoding("utf8").on("data", (line: string) => {
+    said.push((JSON.parse(line) as { msg: string }).msg);
+  });
+  return { said, log: createLogger({ output }) };
+}
+
 /** A job that fires every minute, and was created before the test begins. */
 function minutely(uid: string, change: Parameters<typeof aJob>[0] = {}) {
   const { spec, ...rest } = change;
@@ -609,17 +618,14 @@ describe("the store is lossy or away", () => {
 
   test("a resync is no outage, although the watch that it ends fails", async () => {
     const w = world();
-    const said: string[] = [];
-    const output = new PassThrough().setEncoding("utf8").on("data", (line: string) => {
-      said.push((JSON.parse(line) as { msg: string }).msg);
-    });
+    const { said, log } = listening();
     const watch = w.jobs.watch.bind(w.jobs);
     w.jobs.watch = async function* (position, signal) {
       yield* watch(position, signal);
       // As client.watch.
       signal.throwIfAborted();
     };
-    start(w, { resyncMs: 20_000, log: createLogger({ output }) });
+    start(w, { resyncMs: 20_000, log });
     await w.time.advanceTo(at("12:03"));
     expect(w.jobs.lists).toBeGreaterThan(5);
     expect(said).not.toContainEqual(expect.stringContaining("does not answer"));
@@ -884,11 +890,8 @@ describe("the store fails just when it is to be listed", () => {
   test("a list that is not answered at all pauses scheduling too", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
-    const said: string[] = [];
-    const output = new PassThrough().setEncoding("utf8").on("data", (line: string) => {
-      said.push((JSON.parse(line) as { msg: string }).msg);
-    });
-    const { controller } = start(w, { log: createLogger({ output }) });
+    const { said, log } = listening();
+    const { controller } = start(w, { log });
     await w.time.advanceTo(at("12:00:35"));
     const answer = Promise.withResolvers<void>();
     w.jobs.held = answer.promise;
@@ -1597,11 +1600,8 @@ test("a deleted job that somebody has locked stops nobody else, and is cancelled
     return cancelSome(uids);
   };
   w.ledger.locked = async (uids) => new Set(uids.filter(isHeld));
-  const said: string[] = [];
-  const output = new PassThrough().setEncoding("utf8").on("data", (line: string) => {
-    said.push((JSON.parse(line) as { msg: string }).msg);
-  });
-  start(w, { log: createLogger({ output }) });
+  const { said, log } = listening();
+  start(w, { log });
   await w.time.advanceTo(at("12:00:40"));
   w.jobs.remove("locked");
   await w.time.advanceTo(at("12:02:00.100"));

@@ -1,4 +1,5 @@
 import { getEventListeners } from "node:events";
+import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { aborted, untilAborted } from "../../../src/waiting/until-aborted.ts";
 
@@ -27,5 +28,5 @@ test("what fails after it was left is nobody's unhandled rejection", async () =>
   await expect(untilAborted(promise, signal)).rejects.toMatchObject({ cause: "gone" });
   reject(new Error("too late"));
   // An unhandled rejection would fail the test.
-  await new Promise((resolve) => setImmediate(resolve));
+  await turn();
 });

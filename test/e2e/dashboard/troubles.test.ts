@@ -228,6 +228,30 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await expect.poll(() => keys.has(button(page, "Create API key"))).toBe(true);
   });
 
+  test("the focus comes back when its row goes only after the question", async () => {
+    const { page } = await open("api-keys");
+    const keys = keyboard(page);
+    await createKey(page, "gone later");
+    await button(page, "Done").click();
+    const row = button(page, "Delete the key gone later");
+    await row.waitFor();
+    // The list that is loaded after the deletion is one of before, as a replica that lags behind would answer.
+    const list = await page.evaluate(
+      `fetch("/dashboard/api/api-keys").then((each) => each.json())`,
+    );
+    await page.clock.install();
+    await page.route("**/dashboard/api/api-keys", (route) => route.fulfill({ json: list }), {
+      times: 1,
+    });
+    await keys.use(row);
+    await keys.use(dialog(page).getByRole("button", { name: "Delete the key" }));
+    await dialog(page).waitFor({ state: "detached" });
+    await expect.poll(() => keys.has(row)).toBe(true);
+    await page.clock.fastForward("00:16");
+    await row.waitFor({ state: "detached" });
+    await expect.poll(() => keys.has(button(page, "Create API key"))).toBe(true);
+  });
+
   test("another tab signs in as somebody else: this one is theirs, too", async () => {
     const { context, page } = await open("accounts");
     await button(page, "Create account").click();

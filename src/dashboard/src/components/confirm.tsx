@@ -26,9 +26,17 @@ export function Confirm(props: {
     props.close();
   };
   const opener = useRef<Element>(null);
+  /** The opener, if it was still there when the dialog had gone. */
+  const watched = useRef<Element>(null);
   useEffect(() => {
     if (props.opened) opener.current = document.activeElement;
   }, [props.opened]);
+  // The deleted row may go only after the dialog: in the next frame, or when a list that lagged behind is loaded again.
+  useEffect(() => {
+    if (watched.current?.isConnected !== false) return;
+    watched.current = null;
+    if (document.activeElement === document.body) props.returnTo?.current?.focus();
+  });
   return (
     <Modal
       opened={props.opened}
@@ -37,6 +45,7 @@ export function Confirm(props: {
         const { current } = opener;
         if (current === document.body || current?.isConnected !== true)
           props.returnTo?.current?.focus();
+        else watched.current = current;
       }}
       title={shown.title}
       withCloseButton={!run.isPending}

@@ -71,7 +71,7 @@ async function dropUnwanted(
          from mine r left join job_cursors c on ${byKey("c.job_uid", "r.job_uid")}
      ), unwanted as materialized (
        select id, job_uid, version, reason, generation, asked and reason = 'superseded' as moves,
-              awaited and reason not in ('deleted', 'overlap') as settles
+              awaited and reason <> 'deleted' as settles
          from judged where reason is not null
      ), free as materialized (
        select c.job_uid from job_cursors c

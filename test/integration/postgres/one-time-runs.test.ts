@@ -457,6 +457,33 @@ describe("put back to a time that it has run at", () => {
     expect(await reasonsOf(of)).toEqual(["superseded"]);
   });
 
+  test.each([
+    { attempts: "no attempt", retried: false, refusedAs: "armed", becomes: "completed" },
+    { attempts: "an attempt", retried: true, refusedAs: "failed", becomes: "failed" },
+  ])(
+    "with Replace, while that run, which the other time has replaced, is given back after $attempts: $becomes",
+    async ({ retried, refusedAs, becomes }) => {
+      const at = Date.now() - 2_000;
+      const of = once(at, { concurrencyPolicy: "Replace" });
+      await reconcile(of);
+      if (retried) await fixture.queue.close([retry(await started(of), Date.now() - 1)]);
+      const run = await started(of);
+      const moved = movedTo(of, at + 1_000);
+      await reconcile(moved);
+      expect(await fixture.queue.unwanted([run.id])).toEqual(new Map([[run.id, "replaced"]]));
+      const reverted = movedTo(moved, at);
+      await reconcile(reverted);
+      await fixture.queue.release([run]);
+      await refused(await claimOne(fixture.queue, of));
+      expect(await onceOf(of)).toBe(refusedAs);
+      expect(await reasonsOf(of)).toEqual(["superseded"]);
+      await reconcile(reverted);
+      for (const _ of await fixture.runsOf(of))
+        await fixture.queue.close([success(await started(of))]);
+      expect(await onceOf(of)).toBe(becomes);
+    },
+  );
+
   const late: {
     name: string;
     policy: Partial<JobSpec>;

@@ -5,6 +5,7 @@ import type { Job, Target } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 import { job, runsFixture, scheduled, spec, success, type RunsFixture } from "./runs-fixture.ts";
 
 let fixture: RunsFixture;
@@ -211,6 +212,24 @@ describe("a claim without an answer", () => {
     // A later claim keeps them.
     await fixture.queue.unclaim([token]);
     expect(await fixture.runsOf(started)).toMatchObject([{ state: "started" }]);
+  });
+
+  test("is undone for now without what somebody has locked, for which nobody waits", async () => {
+    const [locked, free] = [job(), job()];
+    for (const of of [locked, free]) await create(of, DUE);
+    const token = randomUUID();
+    await claim({ exceptDestinations: [] }, token);
+    const holder = await openTransaction(
+      fixture.pool,
+      "select from runs where job_uid = $1 for update",
+      [locked.uid],
+    );
+    await fixture.queue.unclaim([token]);
+    expect(await fixture.runsOf(free)).toMatchObject([{ state: "queued" }]);
+    expect(await fixture.runsOf(locked)).toMatchObject([{ state: "started" }]);
+    await holder.rollback();
+    await fixture.queue.unclaim([token]);
+    expect(await fixture.runsOf(locked)).toMatchObject([{ state: "queued" }]);
   });
 
   test("tells the workers of what it gives back", async () => {

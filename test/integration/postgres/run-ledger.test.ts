@@ -521,6 +521,16 @@ describe("apply", () => {
     expect(run.spec.name).toBe("edited");
   });
 
+  test("a run sends what its own generation says, also behind a backup that took a newer one back", async () => {
+    const of = job();
+    await fixture.apply(of);
+    await fixture.apply({ ...of, generation: 2, spec: spec({ name: "taken back" }) });
+    await fixture.apply(of, { create: [scheduled(Date.now() - 1)] });
+    const run = await startOne(fixture.queue, of);
+    await fixture.queue.close([success(run)]);
+    expect(run).toMatchObject({ generation: 1, spec: of.spec });
+  });
+
   test("so does a spec that came to have a number which was another's", async () => {
     const [of, due] = [job(), Date.now()];
     await fixture.apply(of, { create: [scheduled(due)] });

@@ -96,6 +96,17 @@ describe("the starting deadline has been looked at", () => {
     expect(await starts(await claimOne(fixture.queue, of))).toBe(true);
   });
 
+  test("of one that was asked for by annotation, also by a leader whose clock is ahead", async () => {
+    const of = late(30);
+    const scheduledAt = Date.now() - 60_000;
+    await fixture.apply(of, { create: [{ trigger: "manual", key: "k", scheduledAt }] });
+    await fixture.pool.query(
+      "update runs set created_at = scheduled_at - interval '1 millisecond' where job_uid = $1",
+      [of.uid],
+    );
+    expect(await starts(await claimOne(fixture.queue, of))).toBe(true);
+  });
+
   test("of one that an open circuit held up, or that is tried again", async () => {
     const held = late(30);
     await fixture.queue.release([await prepared(held, Date.now() - 60_000)], Date.now() - 1_000);

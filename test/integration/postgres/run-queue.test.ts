@@ -19,7 +19,7 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
-import { createPool } from "../../../src/postgres/pool.ts";
+import { createPool, type Pool } from "../../../src/postgres/pool.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
@@ -45,6 +45,17 @@ const expireLease = (id: string) =>
     id,
   ]);
 const renewed = (...runs: { id: string }[]) => new Map(runs.map(({ id }) => [id, "renewed"]));
+
+/** The pool, with which `act` comes before each statement that has the word. */
+function beforeQuery(pool: Pool, word: string, act: () => Promise<unknown>): Pool {
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>;
+  return Object.assign(Object.create(pool) as Pool, {
+    query: async (...given: unknown[]) => {
+      if (JSON.stringify(given).includes(word)) await act();
+      return query(...given);
+    },
+  });
+}
 
 describe("claim", () => {
   test("workers on several connections share the queue without overlap", async () => {
@@ -125,6 +136,21 @@ describe("claim", () => {
     stop();
   });
 
+  test("lasts as long as asked, by PostgreSQL's clock, whichever runs are asked for", async () => {
+    const at = Date.now() - 60_000;
+    const request = { worker: "w", limit: 1 };
+    for (const [until, leaseMs, requeued] of [
+      [at, 30_000, 0],
+      [Date.now() + HOUR, -1, 1],
+    ] as const) {
+      const of = job();
+      await fixture.apply(of, { create: [scheduled(at)] });
+      expect(await fixture.queue.claim({ ...request, until, leaseMs })).toHaveLength(1);
+      expect(await fixture.queue.reap()).toEqual({ requeued, interrupted: 0 });
+      await fixture.cancel([of]);
+    }
+  });
+
   test("waits for nobody who holds a run", async () => {
     const [held, free] = [job(), job()];
     for (const of of [held, free]) await fixture.apply(of, { create: [scheduled(Date.now() - 1)] });
@@ -193,6 +219,12 @@ describe("start", () => {
       recorded: "deleted",
     },
     {
+      why: "nothing is known of the job",
+      by: (_: unknown, of: Job) =>
+        fixture.pool.query("delete from job_cursors where job_uid = $1", [of.uid]),
+      recorded: "deleted",
+    },
+    {
       why: "the account is deleted",
       by: (_: unknown, of: Job) =>
         fixture.pool.query(
@@ -228,6 +260,24 @@ describe("start", () => {
       expect(await fixture.runsOf(of)).toHaveLength(recorded === null ? 1 : 0);
     });
 
+  test("refused when the lease runs out while somebody holds the row", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    const holder = await openTransaction(
+      fixture.pool,
+      "select from runs where id = $1 for update",
+      [run.id],
+    );
+    const starting = fixture.queue.start([run]);
+    await untilLockWaits(fixture.pool);
+    await holder.client.query("update runs set lease_until = clock_timestamp() where id = $1", [
+      run.id,
+    ]);
+    await holder.commit();
+    expect(await starting).toEqual(new Set());
+    expect(await fixture.queue.reap()).toEqual({ requeued: 1, interrupted: 0 });
+  });
+
   test("none before its time by PostgreSQL's clock, and nothing is lost by asking", async () => {
     const at = Date.now() + 60_000;
     const of = job();
@@ -246,6 +296,37 @@ describe("start", () => {
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     expect(await fixture.queue.start([run])).toEqual(new Set());
     await fixture.queue.close([success(run)]);
+  });
+
+  test("what has been started stays, whoever asks for it once more when its job no longer wants it", async () => {
+    const of = job();
+    const asleep = await claimed(fixture, of);
+    await expireLease(asleep.id);
+    await fixture.queue.reap();
+    const run = await startOne(fixture.anotherQueue(), of);
+    await fixture.pool.query("update job_cursors set startable = false where job_uid = $1", [
+      of.uid,
+    ]);
+    for (const again of [asleep, run])
+      expect(await fixture.queue.start([again])).toEqual(new Set());
+    expect(await fixture.runsOf(of)).toMatchObject([{ id: run.id, state: "started" }]);
+    expect(await fixture.missedOf(of)).toEqual([]);
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+  });
+
+  test("what another worker has claimed stays as well", async () => {
+    const of = job();
+    const asleep = await claimed(fixture, of);
+    await expireLease(asleep.id);
+    await fixture.queue.reap();
+    const run = await claimOne(fixture.anotherQueue(), of);
+    const paused = "update job_cursors set startable = $2 where job_uid = $1";
+    await fixture.pool.query(paused, [of.uid, false]);
+    expect(await fixture.queue.start([asleep])).toEqual(new Set());
+    await fixture.pool.query(paused, [of.uid, true]);
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    await fixture.queue.close([success(run)]);
+    expect(await fixture.missedOf(of)).toEqual([]);
   });
 
   test.each([
@@ -583,6 +664,13 @@ describe("release and renew", () => {
     await fixture.queue.close([success(mine)]);
   });
 
+  test("a renewed lease counts from the renewal, and not from the end of the one before", async () => {
+    const of = job();
+    const run = await claimed(fixture, of, { leaseMs: 60_000 });
+    expect(await fixture.queue.renew([run], -1)).toEqual(renewed(run));
+    expect(await fixture.queue.reap()).toEqual({ requeued: 1, interrupted: 0 });
+  });
+
   test("renewing works while every other connection is taken", async () => {
     const of = job();
     const run = await claimed(fixture, of, { worker: "busy" });
@@ -693,6 +781,32 @@ describe("reap", () => {
     expect(await fixture.queue.close([success(run)])).toEqual(new Set());
   });
 
+  test("leaves those of which the caller will have the outcome, and no others", async () => {
+    const [mine, dead] = [job(), job()];
+    const [run, other] = [await startedRun(fixture, mine), await startedRun(fixture, dead)];
+    for (const { id } of [run, other]) await expireLease(id);
+    expect(await fixture.queue.reap({ except: [run.id] })).toEqual({ requeued: 0, interrupted: 1 });
+    expect(await fixture.runsOf(dead)).toEqual([]);
+    expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
+  });
+
+  test("what nobody has started is not interrupted, also when its row comes free under the reap", async () => {
+    const of = job();
+    const run = await claimed(fixture, of);
+    await expireLease(run.id);
+    const holder = await openTransaction(
+      fixture.pool,
+      "select from runs where id = $1 for update",
+      [run.id],
+    );
+    const reaper = fixture.anotherQueue(
+      beforeQuery(fixture.pool, "held_until", () => holder.rollback()),
+    );
+    expect(await reaper.reap()).toEqual({ requeued: 0, interrupted: 0 });
+    expect(await fixture.executionsOf(of)).toEqual([]);
+    expect((await fixture.queue.reap()).requeued).toBe(1);
+  });
+
   test("is tried again when the job asked for retries", async () => {
     const retries = { maxRetries: 1, minBackoffSeconds: 10, maxBackoffSeconds: 10 };
     const of = job({ spec: spec({ retry: retries }) });
@@ -710,6 +824,27 @@ describe("reap", () => {
     expect(await fixture.executionsOf(of)).toHaveLength(2);
   });
 
+  test("is tried again as its own generation says, and as long after it was found as that says", async () => {
+    const retry = { maxRetries: 1, minBackoffSeconds: 10, maxBackoffSeconds: 10 };
+    const of = job({ spec: spec({ retry }) });
+    await fixture.apply(of);
+    await fixture.apply({ ...of, generation: 2, spec: spec() });
+    // The job store was restored.
+    await fixture.apply(of, { create: [scheduled(Date.now() - HOUR)] });
+    const run = await startOne(fixture.queue, of);
+    await fixture.pool.query(
+      `update runs set started_at = now() - interval '1 hour', lease_until = now() - interval '1 s'
+        where id = $1`,
+      [run.id],
+    );
+    const before = Date.now();
+    expect((await fixture.queue.reap()).interrupted).toBe(1);
+    const again = await claimOne(fixture.queue, of);
+    expect(again).toMatchObject({ id: run.id, attempt: 2 });
+    expect(again.notBefore).toBeGreaterThan(before + 9_000);
+    await fixture.cancel([of]);
+  });
+
   test("lasted until its worker's lease ran out, however late it is found", async () => {
     const of = job();
     const run = await startedRun(fixture, of);
@@ -720,6 +855,17 @@ describe("reap", () => {
     );
     await fixture.queue.reap();
     expect(await fixture.executionsOf(of)).toMatchObject([{ durationMs: 21_000 }]);
+  });
+
+  test("is recorded as of its start, however late that was", async () => {
+    const of = job();
+    const before = Date.now() - 1_000;
+    const run = await startedRun(fixture, of, { at: before - HOUR });
+    await expireLease(run.id);
+    await fixture.queue.reap();
+    const [execution] = await fixture.executionsOf(of);
+    expect(execution).toMatchObject({ scheduledAt: before - HOUR });
+    expect(execution?.executedAt).toBeGreaterThan(before);
   });
 
   test("reads nothing of what they send: hundreds may have 256 KiB each", async () => {

@@ -800,6 +800,26 @@ describe("closed while its job is", () => {
     expect(await onceOf(of)).toBe("failed");
   });
 
+  test("given a new time, after it was a cron whose run is closed: that one's outcome is yet to come", async () => {
+    const at = Date.now() - 1_000;
+    const cron = job();
+    await fixture.apply(cron, { create: [scheduled(at)] });
+    const run = await started(cron);
+    await reconcile(movedTo(cron, at));
+    expect(await onceOf(cron)).toBe("fired");
+    const leader = await openTransaction(
+      fixture.pool,
+      `update job_cursors set once = 'armed', generation = 3, version = version + 1
+        where job_uid = $1`,
+      [cron.uid],
+    );
+    const closing = fixture.queue.close([success(run)]);
+    await untilLockWaits(fixture.pool);
+    await leader.commit();
+    expect(await closing).toEqual(new Set([run.id]));
+    expect(await onceOf(cron)).toBe("armed");
+  });
+
   test("edited otherwise: the outcome is its own", async () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);

@@ -778,6 +778,16 @@ describe("cancel, orphans, runNow", () => {
     expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
   });
 
+  test("so is one that the leader creates, also when it has come by another way and is over", async () => {
+    const of = job();
+    await fixture.apply(of);
+    await fixture.ledger.runNow(of, "k");
+    await fixture.queue.close([success(await startOne(fixture.queue, of))]);
+    const create = [{ trigger: "manual", key: "k", scheduledAt: Date.now() - 1 } as const];
+    expect(await fixture.apply(of, { create })).toEqual({ conflicts: [], created: 0 });
+    expect(await fixture.runsOf(of)).toEqual([]);
+  });
+
   test("a request behind an edit, or another account of the job, waits until that is taken up", async () => {
     const of = job();
     await fixture.apply(of);

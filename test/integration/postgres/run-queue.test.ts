@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   asLast,
@@ -583,6 +584,17 @@ describe("close", () => {
       expect(after.version).toBeGreaterThan(before.version);
     });
 
+  test("a one-time that is tried again has its outcome yet to come", async () => {
+    const at = Date.now() - 1_000;
+    const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
+    const run = await startedRun(fixture, of, { at, once: "fired" });
+    const before = await cursorOf(fixture.ledger, of);
+    await fixture.queue.close([retry(run, Date.now() - 1)]);
+    expect(await cursorOf(fixture.ledger, of)).toEqual(before);
+    await fixture.queue.close([success(await startOne(fixture.queue, of))]);
+    expect((await cursorOf(fixture.ledger, of)).once).toBe("completed");
+  });
+
   test("halted stops the generation that was sent", async () => {
     const of = job();
     const run = await startedRun(fixture, of);
@@ -600,6 +612,25 @@ describe("close", () => {
     await fixture.queue.close([failure(run, "halted")]);
     expect(await cursorOf(fixture.ledger, of)).toMatchObject({
       haltedGeneration: null,
+      startable: true,
+    });
+  });
+
+  test("nor does it when the newer is written while the outcome is recorded", async () => {
+    const of = job();
+    const run = await startedRun(fixture, of);
+    const edit = await openTransaction(
+      fixture.pool,
+      "update job_cursors set generation = 2, version = version + 1 where job_uid = $1",
+      [of.uid],
+    );
+    const closing = fixture.queue.close([failure(run, "halted")]);
+    await untilLockWaits(fixture.pool);
+    await edit.commit();
+    expect(await closing).toEqual(new Set([run.id]));
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({
+      haltedGeneration: null,
+      haltedAt: null,
       startable: true,
     });
   });
@@ -626,6 +657,23 @@ describe("release and renew", () => {
     expect(await fixture.queue.start([run])).toEqual(new Set());
     await fixture.queue.release([again], at - 5_000);
     expect((await claimOne(fixture.queue, of)).notBefore).toBe(at);
+  });
+
+  test("who gives back a run that changes hands meanwhile leaves it to the other", async () => {
+    const of = job();
+    const run = await startedRun(fixture, of);
+    const claimToken = randomUUID();
+    const taken = await openTransaction(
+      fixture.pool,
+      "update runs set claim_token = $2 where id = $1",
+      [run.id, claimToken],
+    );
+    const giving = fixture.queue.release([run]);
+    await untilLockWaits(fixture.pool);
+    await taken.commit();
+    await giving;
+    expect(await fixture.runsOf(of)).toMatchObject([{ state: "started" }]);
+    expect(await fixture.queue.close([success({ ...run, claimToken })])).toEqual(new Set([run.id]));
   });
 
   test("a postponed run leaves no execution and counts no attempt", async () => {
@@ -674,9 +722,10 @@ describe("release and renew", () => {
   test("renewing works while every other connection is taken", async () => {
     const of = job();
     const run = await claimed(fixture, of, { worker: "busy" });
+    const queue = fixture.anotherQueue(fixture.pool);
     const clients = await Promise.all(Array.from({ length: 10 }, () => fixture.pool.connect()));
     try {
-      expect(await fixture.queue.renew([run], 30_000)).toEqual(renewed(run));
+      expect(await queue.renew([run], 30_000)).toEqual(renewed(run));
     } finally {
       for (const client of clients) client.release();
     }

@@ -429,7 +429,7 @@ describe("close", () => {
     });
   });
 
-  test("a stale token closes nothing", async () => {
+  test("a stale token closes nothing, and gives nothing back for a retry", async () => {
     const of = job();
     const stale = await claimed(fixture, of);
     await expireLease(stale.id);
@@ -438,6 +438,8 @@ describe("close", () => {
     expect(await fixture.queue.start([stale])).toEqual(new Set());
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
     expect(await fixture.queue.close([success(stale)])).toEqual(new Set());
+    expect(await fixture.queue.close([retry(stale, Date.now())])).toEqual(new Set());
+    expect(await fixture.runsOf(of)).toMatchObject([{ state: "started", attempts: 0 }]);
     expect(await fixture.executionsOf(of)).toEqual([]);
     expect(await fixture.queue.close([failure(run)])).toEqual(new Set([run.id]));
     expect(await fixture.executionsOf(of)).toHaveLength(1);

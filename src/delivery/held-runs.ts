@@ -19,8 +19,8 @@ export interface HeldRuns {
    */
   takeReady(now: Instant): ClaimedRun[];
   /**
-   * The attempt is over. True when an account or destination that was full for want of slots has half of them again, or
-   * when one that was full for what it held has half of that left.
+   * The attempt is over. True when an account or destination that was full for want of slots has half of them again, and
+   * none of its runs here waits for them, or when one that was full for what it held has half of that left.
    */
   finished(run: ClaimedRun): boolean;
   /** Takes every run that still waits. */
@@ -87,6 +87,8 @@ interface Holder {
   claimedAt: Instant;
   /** The last `full` named it for want of slots. */
   crowded: boolean;
+  /** How many of its runs were due then and waited for a slot, as far as they still do. */
+  queued: number;
   /** `full` named it for what it holds: it says so when it holds no more than this, the half. */
   packed: { places: number; characters: number } | undefined;
 }
@@ -127,6 +129,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return out.map(({ run, account, destination }) => {
       account.waiting -= 1;
       destination.waiting -= 1;
+      unqueue(destination);
       holdCharacters(-sizeOf(run), [account, destination]);
       dropUnused(run);
       return run;
@@ -158,12 +161,10 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return slots < Math.max(1, Math.min(limits.perDestination, holder.inFlight + slots) / 2);
   }
 
-  /**
-   * `waits`: a due run waits for one of the slots. Few slots count only when a claim after `since` included the
-   * holder.
-   */
-  function noteCrowded(holder: Holder, slots: number, since: Instant, waits = false): boolean {
-    holder.crowded = waits || slots < 1 || (few(holder, slots) && holder.claimedAt > since);
+  /** `queued`: so many due runs wait for slots. Few slots count only when a claim after `since` included the holder. */
+  function noteCrowded(holder: Holder, slots: number, since: Instant, queued = 0): boolean {
+    holder.queued = queued;
+    holder.crowded = queued > 0 || slots < 1 || (few(holder, slots) && holder.claimedAt > since);
     return holder.crowded;
   }
 
@@ -178,7 +179,8 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
 
   function recovers(holder: Holder, slots: number): boolean {
     const { crowded, packed } = holder;
-    if (crowded && !few(holder, slots)) holder.crowded = false;
+    // Slots that are free for runs which wait for them are no news: the next claim would pass the holder over again.
+    if (crowded && holder.queued === 0 && !few(holder, slots)) holder.crowded = false;
     if (packed && placesOf(holder) <= packed.places && holder.characters <= packed.characters)
       holder.packed = undefined;
     return crowded !== holder.crowded || packed !== holder.packed;
@@ -233,6 +235,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
           account.inFlight += 1;
           destination.waiting -= 1;
           destination.inFlight += 1;
+          unqueue(destination);
           inFlight += 1;
           taken.push(run);
         } else left.push(entry);
@@ -316,10 +319,10 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       const spare = limits.buffer / 2 - limits.claimBatch;
       const mostPlaces = Math.min(limits.perAccount + spare, free() / 2);
       const mostCharacters = Math.max(0, limits.characters - characters) / 2;
-      const waitedFor = new Set<Holder>();
+      const queued = new Map<Holder, number>();
       for (const { run, destination } of waiting) {
         if (run.notBefore > now) break;
-        waitedFor.add(destination);
+        queued.set(destination, (queued.get(destination) ?? 0) + 1);
       }
       return {
         accounts: namesOf(
@@ -333,7 +336,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
           destinations,
           (holder, key) =>
             (!isMailServer(key) &&
-              noteCrowded(holder, slotsTo(holder), since, waitedFor.has(holder))) ||
+              noteCrowded(holder, slotsTo(holder), since, queued.get(holder))) ||
             notePacked(holder, limits.perDestination + spare, Infinity),
         ),
         jobs: [...lockedJobs.keys()],
@@ -362,6 +365,7 @@ function holderOf(map: Map<string, Holder>, key: string): Holder {
       lockedOut: 0,
       claimedAt: -Infinity,
       crowded: false,
+      queued: 0,
       packed: undefined,
     };
     map.set(key, holder);
@@ -372,6 +376,10 @@ function holderOf(map: Map<string, Holder>, key: string): Holder {
 function dropIfUnused(map: Map<string, Holder>, key: string): void {
   const holder = map.get(key);
   if (holder?.inFlight === 0 && holder.waiting === 0 && holder.lockedOut === 0) map.delete(key);
+}
+
+function unqueue(holder: Holder): void {
+  if (holder.queued > 0) holder.queued -= 1;
 }
 
 function placesOf({ inFlight, waiting }: Holder): number {

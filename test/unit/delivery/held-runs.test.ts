@@ -367,19 +367,37 @@ test("while something due waits for a slot, no claim takes it away", () => {
   expect(runs.full(500, PATIENCE).destinations).toEqual([]);
 });
 
-test("whoever has something due waiting says so when half of its slots are free again", () => {
+test("free slots are no news while something due waits for them, but once that has been taken", () => {
   const limits = deliveryLimits();
   const runs = createHeldRuns(limits);
   const busy = many(limits.perDestination, () => started("a"));
   runs.add(busy);
-  runs.add([claimedRun({}, { account: "a", destination: "a http://one" })]);
+  const destination = "a http://one";
+  runs.add([
+    claimedRun({}, { account: "a", destination }),
+    claimedRun({}, { account: "a", destination, notBefore: 1 }),
+  ]);
   expect(runs.takeReady(0)).toEqual([]);
-  expect(runs.full(0, PATIENCE).destinations).toEqual(["a http://one"]);
+  expect(runs.full(0, PATIENCE).destinations).toEqual([destination]);
   const end = () => busy.splice(0, 1).some((run) => runs.finished(run));
-  // There have been free slots for the waiting run for long, but it has not been taken.
-  expect(many(20, end)).not.toContain(true);
+  // The start that is under way keeps the waiting run from being taken: a claim would pass the destination over again.
+  expect(many(limits.perDestination / 2 + 20, end)).not.toContain(true);
+  expect(runs.full(0, PATIENCE).destinations).toEqual([destination]);
+  expect(runs.takeReady(0)).toHaveLength(1);
+  expect(many(3, end)).toEqual([true, false, false]);
+});
+
+test("nothing waits any more, either, when the claim of what waited was lost", () => {
+  const limits = deliveryLimits();
+  const runs = createHeldRuns(limits);
+  const busy = many(limits.perDestination, () => started("a"));
+  const waiting = claimedRun({}, { account: "a", destination: "a http://one" });
+  runs.add([...busy, waiting]);
   expect(runs.full(0, PATIENCE).destinations).toEqual(["a http://one"]);
-  expect(many(limits.perDestination / 2 - 20, end)).toContain(true);
+  for (const run of busy.splice(0, limits.perDestination - 1))
+    expect(runs.finished(run)).toBe(false);
+  runs.forget(waiting.id);
+  expect(busy.map((run) => runs.finished(run))).toEqual([true]);
 });
 
 test("mails wait for connections: theirs are no slots that a claim could fill", () => {

@@ -98,6 +98,13 @@ describe("API keys", () => {
     expect(await keys.authenticate(second.raw)).toMatchObject({ account });
   });
 
+  test("are made for no account that is deleted or is not there", async () => {
+    const account = await newAccount();
+    await createAccounts({ pool }).delete(account);
+    for (const gone of [account, randomUUID()])
+      await expect(createApiKeys({ pool }).create(gone, "late")).rejects.toThrow(InvalidInput);
+  });
+
   test("nobody has another one", async () => {
     const missing = `svc_live_${"a".repeat(32)}`;
     expect(await createApiKeys({ pool }).authenticate(missing)).toBeUndefined();
@@ -147,6 +154,18 @@ describe("API keys", () => {
     const after = keys.authenticate(raw);
     expect(await after).toBeUndefined();
     await Promise.all(before);
+  });
+
+  test("of several accounts that are asked for at once bring each its own", async () => {
+    const keys = createApiKeys({ pool });
+    const accounts = await Promise.all([1, 2, 3].map(newAccount));
+    const raws: string[] = [];
+    for (const account of accounts) raws.push((await keys.create(account, "l")).raw);
+    const [first = "", ...others] = raws;
+    // The first is looked up alone, the others together, with one that is nobody's between them.
+    const asked = [first, ...others, `svc_live_${"n".repeat(32)}`, first, ...others];
+    const found = await Promise.all(asked.map((raw) => keys.authenticate(raw)));
+    expect(found.map((caller) => caller?.account)).toEqual([...accounts, undefined, ...accounts]);
   });
 
   test("note their last use in batches, at most once a minute", async () => {
@@ -256,6 +275,22 @@ describe("signing secrets", () => {
     await expect(stores[0]?.list(randomUUID())).rejects.toThrow(InvalidInput);
   });
 
+  test("are each account's own, also when several ask at once", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const accounts = await Promise.all([1, 2, 3].map(newAccount));
+    const alone: string[][] = [];
+    for (const account of accounts) alone.push([(await store.rotate(account)).secret]);
+    expect(await Promise.all(accounts.map((account) => store.current(account)))).toEqual(alone);
+  });
+
+  test("are neither made nor replaced for an account that is deleted", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    await createAccounts({ pool }).delete(account);
+    expect(await store.current(account)).toEqual([]);
+    await expect(store.rotate(account)).rejects.toThrow(InvalidInput);
+  });
+
   test("rotation: both sign for 24 hours, the new one first; then the new one alone", async () => {
     const store = createSigningSecrets({ pool, keyRing });
     const account = await newAccount();
@@ -273,6 +308,20 @@ describe("signing secrets", () => {
       [account],
     );
     expect(await store.current(account)).toEqual([secret]);
+  });
+
+  test("a rotation does not prolong what was replaced before", async () => {
+    const store = createSigningSecrets({ pool, keyRing });
+    const account = await newAccount();
+    const [oldest] = await store.current(account);
+    await store.rotate(account);
+    await pool.query(
+      "update signing_secrets set valid_until = now() + interval '1 hour' where account = $1 and valid_until is not null",
+      [account],
+    );
+    const before = (await store.list(account)).find(({ secret }) => secret === oldest);
+    await store.rotate(account);
+    expect((await store.list(account)).at(-1)).toEqual(before);
   });
 
   test("a rotation waits for a first use under way, and replaces its secret", async () => {
@@ -392,6 +441,18 @@ describe("key rotation", () => {
     expect(await createSigningSecrets({ pool, keyRing: only }).current(account)).toEqual([secret]);
     await reencryptAll({ pool, keyRing: parseKeyRing(`k1:${key(1)},k2:${key(2)}`) });
   });
+});
+
+test("however many there are, all are sealed again", async () => {
+  const accounts = await Promise.all(Array.from({ length: 120 }, newAccount));
+  const secrets = createSigningSecrets({ pool, keyRing });
+  await Promise.all(accounts.map((account) => secrets.current(account)));
+  await reencryptAll({ pool, keyRing: parseKeyRing(`k2:${key(2)},k1:${key(1)}`) });
+  const { rows } = await pool.query(
+    "select from signing_secrets where split_part(secret, ':', 1) <> 'k2'",
+  );
+  expect(rows).toEqual([]);
+  await reencryptAll({ pool, keyRing: parseKeyRing(`k1:${key(1)},k2:${key(2)}`) });
 });
 
 test("a password that is set while all are sealed again stays", async () => {
@@ -520,8 +581,14 @@ describe("users and sessions", () => {
     await expect(accounts.delete(here, one)).rejects.toThrow(LastAdministrator);
     expect(await users.list(here)).toHaveLength(2);
 
-    // Each deletes the other's account at the same time: one of them must remain.
     const two = await make(there, "two", true);
+    // For who asks about another account's there is nobody, not even somebody who may not be removed.
+    expect(await users.delete(here, two.id, owner)).toBe(false);
+    expect(await users.delete(here, two.id, one)).toBe(false);
+    expect(await users.setRole(here, two.id, "member", owner)).toBeUndefined();
+    expect(await users.list(there)).toEqual([two]);
+
+    // Each deletes the other's account at the same time: one of them must remain.
     const results = await Promise.allSettled([
       accounts.delete(here, two),
       accounts.delete(there, one),

@@ -1,5 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { UserRole } from "../../../src/domain/account.ts";
+import { DAY } from "../../../src/domain/instant.ts";
 import type { Invitations } from "../../../src/domain/ports/dashboard.ts";
 import { createAccounts } from "../../../src/postgres/accounts.ts";
 import { newToken } from "../../../src/postgres/bearer-token.ts";
@@ -62,6 +63,16 @@ describe("an invitation that is accepted, while the password waits for its turn,
     expect(await createUsers({ pool }).list(account)).toEqual([]);
   });
 
+  test("and whose account is deleted meanwhile makes no user", async () => {
+    const invitations = createInvitations({ pool: inOrder() });
+    const { token } = await invite(invitations, { account, email, role: "owner" });
+    const passwords = passwordsWait();
+    const accepted = invitations.accept(token, PASSWORD, "client");
+    await createAccounts({ pool: inOrder() }).delete(account);
+    passwords.go();
+    expect(await accepted).toBeUndefined();
+  });
+
   test("and replaced by one with less rights makes no user", async () => {
     const invitations = createInvitations({ pool: inOrder() });
     const { token } = await invite(invitations, { account, email, role: "owner" });
@@ -86,6 +97,38 @@ test("of two who use one link at once the second finds it gone", async () => {
   await other.commit();
   const emails = (await accepted).map((user) => user?.email);
   expect(new Set(emails)).toEqual(new Set([email, undefined]));
+});
+
+test("an invitation lasts a week, and one that is repeated a week more", async () => {
+  const invitations = createInvitations({ pool });
+  const to = { account, email, role: "member" } as const;
+  await invite(invitations, to);
+  await pool.query("update invitations set expires_at = now() where account = $1", [account]);
+  const { invitation, token } = await invite(invitations, to);
+  expect(invitation.expiresAt - invitation.createdAt).toBe(7 * DAY);
+  expect(await invitations.find(token)).toMatchObject({ id: invitation.id });
+});
+
+test("nobody is invited to an account that is deleted, whoever did it", async () => {
+  const invitations = createInvitations({ pool });
+  const { token } = await invite(invitations, { account, email, role: "owner" });
+  await createAccounts({ pool }).delete(account);
+  expect(await invitations.find(token)).toBeUndefined();
+  expect(await invitations.create({ account, email, role: "owner", by })).toBeUndefined();
+});
+
+test("who was an administrator has invited nobody to the accounts of others", async () => {
+  const own = await createAccounts({ pool }).create({ name: `of administrator ${count}` });
+  const made = { account: own.id, email: `then${count}@example.com`, password: PASSWORD };
+  const { id } = await createUsers({ pool }).create({ ...made, admin: true });
+  const invitations = createInvitations({ pool });
+  const [theirs, others] = [
+    await invite(invitations, { account: own.id, email, role: "owner", by: id }),
+    await invite(invitations, { account, email, role: "owner", by: id }),
+  ];
+  await pool.query("update users set admin = false where id = $1", [id]);
+  expect(await invitations.find(theirs.token)).toBeDefined();
+  expect(await invitations.find(others.token)).toBeUndefined();
 });
 
 test("a link that is none has no password judged, nor hashed", async () => {

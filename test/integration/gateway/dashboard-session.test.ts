@@ -207,6 +207,12 @@ describe("requests from elsewhere", () => {
     expect(reply.status).toBe(415);
   });
 
+  test("nor may a body be large that comes without a session", async () => {
+    const body = { email: "owner@example.com", password: "x".repeat(16_384) };
+    const reply = await visitor(harness).post("/session", body);
+    expect(reply).toMatchObject({ status: 413, json: { code: "payload_too_large" } });
+  });
+
   test("an API key is no session, and a session is no API key", async () => {
     const reply = await harness.request({ path: "/dashboard/api/jobs" });
     expect(reply.status).toBe(401);

@@ -1,5 +1,8 @@
+import { once } from "node:events";
+import { request, type IncomingMessage } from "node:http";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openApiDocument } from "../../../src/gateway/openapi.ts";
+import { until } from "../../until.ts";
 import { startHarness, type Harness } from "./harness.ts";
 
 let h: Harness;
@@ -18,6 +21,24 @@ test("429 with Retry-After once the key's bucket is empty; other keys and open r
   expect((await h.request({ path: "/jobs", key: h.second.key })).status).toBe(200);
   expect((await h.request({ path: "/healthz" })).status).toBe(200);
   expect((await h.metrics.render()).text).toContain("carillon_http_rate_limited_total 1");
+});
+
+test("a request whose body comes late counts once, although its key is looked up again", async () => {
+  const late = request({
+    port: h.port,
+    method: "POST",
+    path: "/jobs",
+    headers: { "X-API-Key": h.first.key, "Content-Type": "application/json" },
+  });
+  const answered = once(late, "response");
+  late.write("{");
+  const line = /^carillon_http_requests_in_flight 1/m;
+  await until("it is there", async () => line.test((await h.metrics.render()).text));
+  // A later request has been answered: the key of the first has been looked up, too.
+  await h.request({ path: "/jobs", key: h.second.key });
+  late.end("}");
+  const [{ statusCode, headers }] = (await answered) as [IncomingMessage];
+  expect([statusCode, headers["ratelimit-remaining"]]).toEqual([400, "1"]);
 });
 
 test("what an answer says of the rate is in the document, for each status", async () => {

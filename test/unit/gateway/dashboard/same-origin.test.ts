@@ -18,6 +18,7 @@ const requests = [
   { host: "[::1]:8080", origin: "http://[::1]:8080", secFetchSite: "", ok: true },
   { host: "mail.example.com", origin: "https://mail.example.com", secFetchSite: "", ok: true },
   { host: "mail.example.com:443", origin: "https://mail.example.com", secFetchSite: "", ok: true },
+  { host: "Mail.Example.com", origin: "https://mail.example.com", secFetchSite: "", ok: true },
   { host: "mail.example.com", origin: "", secFetchSite: "same-origin", ok: true },
   { host: "mail.example.com", origin: "http://mail.example.com", secFetchSite: "", ok: false },
   { host: "mail.example.com", origin: "https://evil.example", secFetchSite: "", ok: false },
@@ -36,6 +37,14 @@ const requests = [
     ok: false,
   },
   { host: "localhost:8080", origin: "http://localhost:3000", secFetchSite: "same-site", ok: false },
+  // Browsers that send no Sec-Fetch-Site.
+  { host: "localhost:8080", origin: "http://localhost:3000", secFetchSite: "", ok: false },
+  {
+    host: "mail.example.com",
+    origin: "https://mail.example.com:8443",
+    secFetchSite: "",
+    ok: false,
+  },
 ];
 test.each(requests)("$host from '$origin' $secFetchSite: $ok", ({ ok, ...headers }) => {
   expect(passes(headers)).toBe(ok);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { HOUR } from "../../../src/domain/instant.ts";
 import type { CircuitState } from "../../../src/domain/ports/circuits.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { JobExists, JobNotFound } from "../../../src/domain/ports/job-store.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { startHarness, type Harness } from "./harness.ts";
@@ -267,12 +268,13 @@ describe("POST /jobs", () => {
     const now = vi.spyOn(h.clock, "now").mockReturnValue(runAt + HOUR);
     const second = await post(oneTime, { headers });
     const another = await post(oneTime);
-    // As if the first try had broken off: only the job is left.
+    // As if the first try had broken off: only the job is left, and it has run.
     await h.pool.query("delete from idempotency_keys where key = 'job-2'");
+    await h.takeUp(h.first.account, String(first.json["id"]), { once: "completed" });
     const third = await post(oneTime, { headers });
     now.mockRestore();
-    expect([second.status, second.text]).toEqual([201, first.text]);
-    expect([third.status, third.json["id"]]).toEqual([201, first.json["id"]]);
+    for (const again of [second, third])
+      expect([again.status, again.text]).toEqual([201, first.text]);
     expect([another.status, another.json["code"]]).toEqual([400, "invalid_request"]);
   });
 
@@ -433,6 +435,19 @@ describe("GET /jobs/{id}", () => {
         { error: "job not found", code: "not_found" },
       ]);
   });
+});
+
+test.each([
+  { method: "GET", path: "/jobs/%00" },
+  { method: "PATCH", path: "/jobs/%00", json: { name: "x" } },
+  { method: "DELETE", path: "/jobs/%00" },
+  { method: "POST", path: "/jobs/%00/pause" },
+  { method: "POST", path: "/jobs/%00/resume" },
+  { method: "POST", path: "/jobs/%00/run" },
+  { method: "GET", path: "/jobs/%00/executions" },
+])("404 for a name that PostgreSQL cannot even be asked for: $method $path", async (request) => {
+  const { status, json } = await h.request(request);
+  expect([status, json["code"]]).toEqual([404, "not_found"]);
 });
 
 describe("PATCH /jobs/{id}", () => {
@@ -713,6 +728,42 @@ describe("runs and executions", () => {
   });
 });
 
+/** Records a span that was missed, and nothing else of the job. */
+const missed = (id: string, more: { span?: string; at?: string } = {}) =>
+  h.pool.query(
+    `insert into missed_spans (id, account, job_id, job_uid, first_at, last_at, count, reason)
+     values (coalesce($1, uuidv7()), $2, $3, gen_random_uuid(), $4, $4, 1, 'downtime')`,
+    [more.span, h.first.account, id, more.at ?? "2026-11-21T03:00:00Z"],
+  );
+
+test("executions of a job of which only a missed time is left: 200, and 404 for others", async () => {
+  await missed("only-missed");
+  const path = "/jobs/only-missed/executions";
+  expect(await h.request({ path })).toMatchObject({ status: 200, text: "[]" });
+  expect((await h.request({ path: `${path}?include=missed` })).text).toContain("downtime");
+  expect((await h.request({ path, key: h.second.key })).status).toBe(404);
+});
+
+test("executions and missed times of one moment are in the order of their ids, page by page", async () => {
+  const at = new Date(h.clock.now()).toISOString();
+  const ids = [1, 2, 3, 4].map((n) => `019aa4a0-0000-7000-8000-00000000000${n}`);
+  const [first, second, third, fourth] = ids;
+  for (const span of [first, third]) await missed("tied", { span, at });
+  await h.pool.query(
+    `insert into executions (id, account, job_id, job_uid, run_id, status, http_status, duration_ms,
+                             executed_at, attempt, trigger, scheduled_at)
+     select id, $2, 'tied', gen_random_uuid(), gen_random_uuid(), 'success', 200, 1, $3, 1, 'schedule', $3
+       from unnest($1::uuid[]) as id`,
+    [[second, fourth], h.first.account, at],
+  );
+  const page = async (offset: number) => {
+    const path = `/jobs/tied/executions?include=missed&limit=1&offset=${offset}`;
+    return JSON.parse((await h.request({ path })).text) as { id: string }[];
+  };
+  const pages = await Promise.all([0, 1, 2, 3].map(page));
+  expect(pages.flat().map(({ id }) => id)).toEqual(ids.toReversed());
+});
+
 const del = (id: string, key = h.first.key) =>
   h.request({ method: "DELETE", path: `/jobs/${id}`, key });
 
@@ -768,4 +819,46 @@ describe("DELETE /jobs/{id}", () => {
     expect(reply.status).toBe(404);
     expect((await h.ledger.unfinished([job.uid])).get(job.uid) ?? []).toEqual([]);
   });
+
+  test("503 when the store is away: the job stays, with its runs", async () => {
+    const id = await made();
+    const job = await h.takeUp(h.first.account, id);
+    await act(id, "run");
+    const away = vi.spyOn(h.jobs, "delete").mockImplementationOnce(async () => {
+      throw new DependencyUnavailable("kubernetes");
+    });
+    const reply = await del(id);
+    away.mockRestore();
+    expect(reply.status).toBe(503);
+    expect((await h.ledger.cursors([job.uid])).get(job.uid)).toMatchObject({ deleted: false });
+    expect((await h.ledger.unfinished([job.uid])).get(job.uid)).toHaveLength(1);
+    await h.deliverOne(200);
+  });
+
+  test.each([1, 2])(
+    "404 for one whose id goes to a new job after the store was read %i times: that one stays",
+    async (times) => {
+      const { account } = h.first;
+      const id = await made();
+      const old = await h.takeUp(account, id);
+      await h.jobs.delete(old);
+      const store = { ...h.jobs };
+      let read = 0;
+      const reads = vi.spyOn(h.jobs, "get").mockImplementation(async (...asked) => {
+        const found = await store.get(...asked);
+        read += 1;
+        if (read === times) {
+          await store.create({ account, id, spec: old.spec });
+          await h.takeUp(account, id);
+        }
+        return found;
+      });
+      const reply = await del(id);
+      reads.mockRestore();
+      expect(reply.status).toBe(404);
+      expect((await h.ledger.cursors([old.uid])).get(old.uid)).toMatchObject({ deleted: true });
+      expect((await act(id, "run")).status).toBe(202);
+      await h.deliverOne(200);
+    },
+  );
 });

@@ -200,6 +200,33 @@ describe("idempotency keys", () => {
       expect((await keys.begin(refused)).kind).toBe("fresh");
     });
 
+    test("one is free that was abandoned while another was being freed", async () => {
+      const lets = Promise.withResolvers<void>();
+      let tries = 0;
+      const keys = createIdempotencyKeys({
+        pool: {
+          query: async (text: string, values: unknown[]) => {
+            if (text.startsWith("delete")) {
+              tries += 1;
+              if (tries === 1 || tries === 3) throw new LockHeld("postgres");
+              if (tries === 2) await lets.promise;
+            }
+            return pool.query(text, values);
+          },
+        } as unknown as Pool,
+        timers,
+      });
+      const asked = [request(), request()];
+      const [first, second] = await Promise.all(asked.map((each) => keys.begin(each)));
+      if (first?.kind !== "fresh" || second?.kind !== "fresh") throw new Error("not fresh");
+      await expect(keys.abandon(first.token)).rejects.toThrow(LockHeld);
+      await until("it is being freed", () => tries === 2);
+      await expect(keys.abandon(second.token)).rejects.toThrow(LockHeld);
+      lets.resolve();
+      await keys.written();
+      for (const each of asked) expect((await keys.begin(each)).kind).toBe("fresh");
+    });
+
     test("one is replayed that was completed, however long it took", async () => {
       const [keys, asked] = [flaky(), request()];
       const begun = await keys.begin(asked);

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { PositionExpired } from "../../../src/domain/ports/job-store.ts";
 import { migrate } from "../../../src/postgres/migrate.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
@@ -117,6 +118,42 @@ test("where nothing is written, a watch tells at once that the store answers", a
     expect(type).toBe("bookmark");
     return;
   }
+});
+
+test("a watch that follows a list of several pages tells of what was changed between them", async () => {
+  const { store, ending } = await opened();
+  const account = randomUUID();
+  const made = [];
+  for (const id of ["one", "two"]) made.push(await store.create({ account, id, spec: cronSpec() }));
+  const first = await store.list({ limit: 1 });
+  expect(first.jobs.map(({ id }) => id)).toEqual(["one"]);
+  const [one] = made;
+  if (!one) throw new Error("just made");
+  await store.update(one, { ...cronSpec(), suspend: true });
+  const second = await store.list({ limit: 1, continue: first.continue });
+  expect(second.jobs.map(({ id }) => id)).toEqual(["two"]);
+  for await (const event of store.watch(second.position, ending.signal)) {
+    if (event.type !== "changed" || event.job.id !== "one") continue;
+    expect(event.job.spec.suspend).toBe(true);
+    return;
+  }
+});
+
+test("a look that fails does not fail the one behind it", async () => {
+  const { pool, store } = await opened();
+  const account = randomUUID();
+  await store.create({ account, id: "one", spec: cronSpec() });
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<object>;
+  let tries = 0;
+  pool.query = (async (...given: unknown[]) => {
+    tries += 1;
+    if (tries === 1) throw new DependencyUnavailable("postgres");
+    return query(...given);
+  }) as Pool["query"];
+  const index = createPostgresJobIndex({ pool, monotonic });
+  const [failed, next] = await Promise.allSettled([index.jobs(account), index.jobs(account)]);
+  expect(failed.status).toBe("rejected");
+  expect(next).toMatchObject({ status: "fulfilled", value: [{ id: "one" }] });
 });
 
 test("behind a transaction that stays open each change is read once, and its own when it is over", async () => {

@@ -74,6 +74,31 @@ test.each([
   }
 });
 
+test("a chunked body that is too large to be measured takes room for the largest until it has come", async () => {
+  const { count, open, through } = gate();
+  const harness = await startHarness({
+    // An account's share is that of four such bodies.
+    bodyBytes: 1_700_000,
+    mailer: (mailer) => ({ ...mailer, send: (...mail) => through(() => mailer.send(...mail)) }),
+  });
+  try {
+    const json = { to: "a@example.com", subject: "chunked", body: "x".repeat(200_000) };
+    const send = (chunked: boolean) =>
+      harness.request({ method: "POST", path: "/send", json, chunked });
+    const first = send(true);
+    await until("it has come", () => count.now === 1);
+    const others = Array.from({ length: 7 }, () => send(false));
+    await until("as many as there is room for", () => count.now === 4);
+    open();
+    expect((await Promise.all([first, ...others])).map(({ status }) => status)).toEqual(
+      Array.from({ length: 8 }, () => 200),
+    );
+  } finally {
+    open();
+    await harness.close();
+  }
+});
+
 const LENGTH = 60_000;
 const waits = { to: "a@example.com", subject: "waits", body: "x".repeat(LENGTH) };
 

@@ -139,6 +139,33 @@ test("a watch that follows a list of several pages tells of what was changed bet
   }
 });
 
+test("more jobs than a look reads at a time are all there, made at once or changed meanwhile", async () => {
+  const { pool, store } = await opened();
+  const account = randomUUID();
+  await store.create({ account, id: "first", spec: cronSpec() });
+  const index = createPostgresJobIndex({ pool, monotonic });
+  expect(await index.jobs(account)).toHaveLength(1);
+  await pool.query(
+    "insert into jobs (account, id, spec) select $1, 'job-' || n, $2 from generate_series(1, 1001) n",
+    [account, cronSpec()],
+  );
+  expect(await index.jobs(account)).toHaveLength(1_002);
+
+  const first = await store.get(account, "first");
+  if (!first) throw new Error("made above");
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<object>;
+  let pages = 0;
+  pool.query = (async (...given: unknown[]) => {
+    const page = await query(...given);
+    pages += 1;
+    if (pages === 1) await store.update(first, { ...cronSpec(), name: "changed meanwhile" });
+    return page;
+  }) as Pool["query"];
+  const anew = createPostgresJobIndex({ pool, monotonic });
+  expect((await anew.jobs(account))[0]?.spec.name).toBe(first.spec.name);
+  expect((await anew.jobs(account))[0]?.spec.name).toBe("changed meanwhile");
+});
+
 test("a look that fails does not fail the one behind it", async () => {
   const { pool, store } = await opened();
   const account = randomUUID();

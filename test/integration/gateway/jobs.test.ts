@@ -762,6 +762,8 @@ test("executions and missed times of one moment are in the order of their ids, p
   };
   const pages = await Promise.all([0, 1, 2, 3].map(page));
   expect(pages.flat().map(({ id }) => id)).toEqual(ids.toReversed());
+  const others = await h.request({ path: "/jobs/tied/executions", key: h.second.key });
+  expect(others.status).toBe(404);
 });
 
 const del = (id: string, key = h.first.key) =>

@@ -38,7 +38,13 @@ export async function createGatewayPart(options: {
 }): Promise<GatewayPart> {
   const { foundation, configuration, store, readiness } = options;
   const { pool, keyRing, mailer } = foundation;
-  const idempotency = createIdempotencyKeys({ pool, timers });
+  const idempotency = createIdempotencyKeys({
+    pool,
+    timers,
+    report: (error) => {
+      foundation.log.error({ err: error }, "what an idempotency key is to answer was not written");
+    },
+  });
   const gateway = createGateway({
     apiKeys: foundation.apiKeys,
     jobs: store.jobs,

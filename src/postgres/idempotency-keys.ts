@@ -18,9 +18,12 @@ import {
 export function createIdempotencyKeys({
   pool,
   timers,
+  report,
 }: {
   pool: Pool;
   timers: Timers;
+  /** Hears of errors after the answer that are no outage. */
+  report: (error: unknown) => void;
 }): IdempotencyKeys & Pick<PendingKeyWrites, "written"> {
   const free = (tokens: readonly string[]) =>
     pool.query("delete from idempotency_keys where token = any($1::uuid[]) and status is null", [
@@ -31,7 +34,7 @@ export function createIdempotencyKeys({
       "update idempotency_keys set status = $2, body = $3 where token = $1 and status is null",
       [token, status, body],
     );
-  const pending = createPendingKeyWrites({ free, keep, timers, ending: () => pool.ending });
+  const pending = createPendingKeyWrites({ free, keep, timers, report, ending: () => pool.ending });
 
   return {
     async begin({ account, scope, key, fingerprint, retakeAfterMs }) {

@@ -29,15 +29,19 @@ const MOST_FREED = 50_000;
 /** Most answers that wait to be kept: one may have 256 KiB. */
 const MOST_KEPT = 200;
 
-/** Writes the outcomes when PostgreSQL is back. Keys beyond the limits stay in flight. */
+/**
+ * Writes the outcomes when PostgreSQL is back. Keys beyond the limits stay in flight, and those whose answer is refused.
+ */
 export function createPendingKeyWrites(options: {
   free: (tokens: readonly string[]) => Promise<unknown>;
   keep: (token: string, answer: KeptAnswer) => Promise<unknown>;
   timers: Timers;
+  /** Hears why something could not be written, unless that was an outage. */
+  report: (error: unknown) => void;
   /** True: the pool ends, so that nothing can be written any more. */
   ending: () => boolean;
 }): PendingKeyWrites {
-  const { free, keep, timers, ending } = options;
+  const { free, keep, timers, report, ending } = options;
   const toFree = new Map<string, "begun" | "unanswered">();
   const toKeep = new Map<string, KeptAnswer>();
   let waiting = false;
@@ -65,17 +69,22 @@ export function createPendingKeyWrites(options: {
       while (toFree.size + toKeep.size > 0) {
         await freeAll();
         for (const [token, answer] of toKeep) {
-          await keep(token, answer);
+          await keep(token, answer).catch(reportRefusal);
           toKeep.delete(token);
         }
       }
       waiting = false;
       tellWritten();
     } catch (error) {
-      // An answer that is refused for another reason would be refused again and again.
-      if (!(error instanceof DependencyUnavailable)) toKeep.clear();
+      if (!(error instanceof DependencyUnavailable)) report(error);
       writeLater();
     }
+  }
+
+  /** An answer that is refused now would be refused again and again. */
+  function reportRefusal(error: unknown): void {
+    if (error instanceof DependencyUnavailable) throw error;
+    report(error);
   }
 
   async function freeAll(): Promise<void> {

@@ -151,7 +151,13 @@ export async function startHarness(overrides: Overrides = {}) {
     mailer: overrides.mailer?.(mailer) ?? mailer,
     emailLog: overrides.emailLog?.(emailLog) ?? emailLog,
     otps: createOtps({ pool, keyRing }),
-    idempotency: createIdempotencyKeys({ pool, timers }),
+    idempotency: createIdempotencyKeys({
+      pool,
+      timers,
+      report: (error) => {
+        throw error;
+      },
+    }),
     destinations: createDestinationPolicy({ rules, accountRules }),
     otpMessage,
     ready: createReadiness(createDependencyChecks({ jobs: () => jobs.ping() })),

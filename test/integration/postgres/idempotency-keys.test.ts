@@ -31,6 +31,11 @@ function request(over: { retakeAfterMs?: number; fingerprint?: string; scope?: s
   return { account: randomUUID(), scope: "POST /send", key: "k", fingerprint: "f1", ...over };
 }
 
+/** Fails the test: where nothing is refused there is nothing to report. */
+function report(error: unknown): void {
+  throw error;
+}
+
 async function elapse(account: string, interval: string): Promise<void> {
   await pool.query(
     "update idempotency_keys set started_at = started_at - $2::interval where account = $1",
@@ -40,7 +45,7 @@ async function elapse(account: string, interval: string): Promise<void> {
 
 describe("idempotency keys", () => {
   test("of twenty that begin at once, one is fresh", async () => {
-    const keys = createIdempotencyKeys({ pool, timers });
+    const keys = createIdempotencyKeys({ pool, timers, report });
     const asked = request();
     const results = await Promise.all(Array.from({ length: 20 }, () => keys.begin(asked)));
     expect(results.filter((r) => r.kind === "fresh")).toHaveLength(1);
@@ -48,7 +53,7 @@ describe("idempotency keys", () => {
   });
 
   test("a completed one is replayed for 24 hours, and only for the same body", async () => {
-    const keys = createIdempotencyKeys({ pool, timers });
+    const keys = createIdempotencyKeys({ pool, timers, report });
     const asked = request();
     const begun = await keys.begin(asked);
     if (begun.kind !== "fresh") throw new Error(begun.kind);
@@ -73,7 +78,7 @@ describe("idempotency keys", () => {
   });
 
   test("an abandoned one is free again", async () => {
-    const keys = createIdempotencyKeys({ pool, timers });
+    const keys = createIdempotencyKeys({ pool, timers, report });
     const asked = request();
     const begun = await keys.begin(asked);
     if (begun.kind !== "fresh") throw new Error(begun.kind);
@@ -83,7 +88,7 @@ describe("idempotency keys", () => {
   });
 
   test("left in flight by a crash: it says for how long, and is taken over only on request", async () => {
-    const keys = createIdempotencyKeys({ pool, timers });
+    const keys = createIdempotencyKeys({ pool, timers, report });
     const asked = request();
     const crashed = await keys.begin(asked);
     if (crashed.kind !== "fresh") throw new Error(crashed.kind);
@@ -114,7 +119,8 @@ describe("idempotency keys", () => {
       if (outage === "lost") throw new DependencyUnavailable("postgres");
       return result;
     };
-    const flaky = () => createIdempotencyKeys({ pool: { query } as unknown as Pool, timers });
+    const flaky = (reported = report) =>
+      createIdempotencyKeys({ pool: { query } as unknown as Pool, timers, report: reported });
 
     test.each(["away", "lost"] as const)("one is free that was abandoned (%s)", async (how) => {
       const [keys, asked] = [flaky(), request()];
@@ -143,6 +149,7 @@ describe("idempotency keys", () => {
       const keys = createIdempotencyKeys({
         pool: behind,
         timers: { after: (ms, callback) => timers.after(ms / 5, callback) },
+        report,
       });
       const asked = request();
       const { account, scope, key, fingerprint } = asked;
@@ -159,7 +166,7 @@ describe("idempotency keys", () => {
       // By then the key has been freed for the first time, when there was nothing to free yet.
       await delay(500);
       await holder.rollback();
-      const other = createIdempotencyKeys({ pool, timers });
+      const other = createIdempotencyKeys({ pool, timers, report });
       await until("it has begun", async () => {
         const { rowCount } = await pool.query("select 1 from idempotency_keys where account = $1", [
           account,
@@ -185,6 +192,7 @@ describe("idempotency keys", () => {
           },
         } as unknown as Pool,
         timers,
+        report,
       });
       const [answered, refused] = [request(), request()];
       const first = await keys.begin(answered);
@@ -215,6 +223,7 @@ describe("idempotency keys", () => {
           },
         } as unknown as Pool,
         timers,
+        report,
       });
       const asked = [request(), request()];
       const [first, second] = await Promise.all(asked.map((each) => keys.begin(each)));
@@ -225,6 +234,25 @@ describe("idempotency keys", () => {
       lets.resolve();
       await keys.written();
       for (const each of asked) expect((await keys.begin(each)).kind).toBe("fresh");
+    });
+
+    test("an answer that PostgreSQL refuses is reported once, and others are kept", async () => {
+      const reported: unknown[] = [];
+      const keys = flaky((error) => reported.push(error));
+      const asked = [request(), request(), request()];
+      const begun = await Promise.all(asked.map((each) => keys.begin(each)));
+      outage = "away";
+      for (const [index, each] of begun.entries()) {
+        if (each.kind !== "fresh") throw new Error(each.kind);
+        // PostgreSQL has no text with this character.
+        const done = keys.complete(each.token, { status: 200, body: index === 1 ? "\0" : "{}" });
+        await expect(done).rejects.toThrow(DependencyUnavailable);
+      }
+      outage = "none";
+      await keys.written();
+      const now = await Promise.all(asked.map((each) => keys.begin(each)));
+      expect(now.map(({ kind }) => kind)).toEqual(["replay", "in_flight", "replay"]);
+      expect(reported.map(String)).toEqual([expect.stringContaining("invalid byte sequence")]);
     });
 
     test("one is replayed that was completed, however long it took", async () => {
@@ -241,7 +269,7 @@ describe("idempotency keys", () => {
   });
 
   test("expired ones are swept", async () => {
-    const keys = createIdempotencyKeys({ pool, timers });
+    const keys = createIdempotencyKeys({ pool, timers, report });
     const asked = request();
     await keys.begin(asked);
     await elapse(asked.account, "23 hours 59 minutes");

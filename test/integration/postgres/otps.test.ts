@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { Otps } from "../../../src/domain/ports/mail.ts";
 import { parseKeyRing } from "../../../src/postgres/key-ring.ts";
-import { createOtps } from "../../../src/postgres/otps.ts";
+import { createOtps, deleteExpiredOtps } from "../../../src/postgres/otps.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 
@@ -23,7 +24,7 @@ function newAddress(): string {
   return `user${addresses}@example.com`;
 }
 
-async function issued(otps: ReturnType<typeof createOtps>, address: string) {
+async function issued(otps: Otps, address: string) {
   const result = await otps.issue(account, address);
   if (result.kind !== "issued") throw new Error(`limited for ${result.retryAfterSeconds} s`);
   return result;
@@ -226,6 +227,31 @@ describe("one-time passcodes", () => {
     await elapse(address, "6 minutes");
     expect((await otps.issue(account, address)).kind).toBe("issued");
     expect((await otps.issue(account, address)).kind).toBe("limited");
+  });
+
+  test.each([
+    { what: "a new code", after: "55 minutes", happens: issued },
+    {
+      what: "a wrong try",
+      after: "9 minutes",
+      happens: (otps: Otps, address: string, code: string) =>
+        otps.verify(account, address, wrong(code)),
+    },
+  ])("$what, $after after the first code, is known for an hour", async ({ after, happens }) => {
+    const otps = createOtps({ pool, keyRing });
+    const address = newAddress();
+    const first = await issued(otps, address);
+    await otps.activate(first.id);
+    await elapse(address, after);
+    await happens(otps, address, first.code);
+    const left = async () => {
+      await deleteExpiredOtps({ pool });
+      return (await pool.query("select from otps where address = $1", [address])).rowCount;
+    };
+    await elapse(address, "59 minutes");
+    expect(await left()).toBe(1);
+    await elapse(address, "2 minutes");
+    expect(await left()).toBe(0);
   });
 
   test("twenty sends at once: five are let through", async () => {

@@ -51,7 +51,7 @@ export function createOtps({
         );
         const [row] = issued.rows;
         if (row !== undefined) return { kind: "issued", code, ...row };
-        const limited = await pool.query<{ seconds: number | null }>(
+        const limited = await pool.query<{ seconds: number }>(
           `select ceil(extract(epoch from (moments_within(sends, '10 minutes'))[1]
              + interval '10 minutes' - now()))::int as seconds
            from otps where account = $1 and address = $2
@@ -59,9 +59,8 @@ export function createOtps({
           [account, address, SENDS_PER_TEN_MINUTES],
         );
         const seconds = limited.rows[0]?.seconds;
-        // No row: the oldest send left the window between the two statements. Ask again.
-        if (seconds !== undefined && seconds !== null)
-          return { kind: "limited", retryAfterSeconds: Math.max(1, seconds) };
+        // At least 1: the oldest send is still in the window. No row: it left it between the two statements; ask again.
+        if (seconds !== undefined) return { kind: "limited", retryAfterSeconds: seconds };
       }
     },
     async activate(id) {

@@ -547,6 +547,17 @@ describe("one-time passcodes", () => {
     },
   );
 
+  test("a code whose mail cannot be logged counts all the same", async () => {
+    const table = "alter table email_log";
+    await h.pool.query(`${table} add constraint refused check (kind <> 'otp') not valid`);
+    const reply = await issue("unlogged@example.com");
+    await h.pool.query(`${table} drop constraint refused`);
+    expect([reply.status, reply.json["message"]]).toEqual([200, "OTP sent"]);
+    expect((await verify("unlogged@example.com", sixDigits())).status).toBe(200);
+    const { json } = await h.request({ path: "/logs?to=unlogged@example.com" });
+    expect(json["total"]).toBe(0);
+  });
+
   test("429 on the sixth send in ten minutes", async () => {
     const begun = performance.now();
     for (let sends = 1; sends <= 5; sends += 1)

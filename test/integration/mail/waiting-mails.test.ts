@@ -310,6 +310,32 @@ describe("a server that takes fewer connections at once than we have", () => {
     expect(silent.seen.connections).toBe(2);
   });
 
+  test("and the signal ends a mail that was sent away: it was not sent, and what the server said is known", async () => {
+    const first = Promise.withResolvers<string>();
+    const server = await scriptedServer({
+      GREETING: () => (server.seen.connections === 2 ? "421 busy" : "220 hello"),
+      END: () => first.promise,
+    });
+    const sending = mailer(server.port, {}, { poolSize: 2 });
+    const inFlight = sending.send("a", HELLO);
+    await until("the first mail at the server", () => server.seen.mails === 1);
+    const controller = new AbortController();
+    const sent = sending.send("a", HELLO, { signal: controller.signal });
+    await until("the second one sent away", () => server.seen.closed === 1);
+    for (let turn = 0; turn < 10; turn += 1) await setImmediate();
+    controller.abort();
+    expect(await sent).toMatchObject({
+      kind: "failed",
+      error: expect.stringContaining("421 busy") as string,
+      retryable: true,
+      outcomeUnknown: false,
+      withdrawn: true,
+    });
+    first.resolve("250 queued");
+    expect(await inFlight).toMatchObject({ kind: "accepted" });
+    expect(server.seen).toMatchObject({ connections: 2, mails: 1 });
+  });
+
   test("and takes none by itself: the mail fails", async () => {
     const server = await scriptedServer({ GREETING: "421 busy" });
     const sending = mailer(server.port);

@@ -514,6 +514,18 @@ describe("one-time passcodes", () => {
     expect((await verify("a@example.com", "123456", key)).status).toBe(422);
   });
 
+  test("422 for one more code leaves the one before alone", async () => {
+    const { account, key } = await h.newAccount("settings gone", h.catcher.smtpPort);
+    await issue("kept@example.com", key);
+    const code = sixDigits();
+    const settings = await h.settings.get(account);
+    if (settings === undefined) throw new Error("settings");
+    await h.settings.delete(account);
+    expect((await issue("kept@example.com", key)).status).toBe(422);
+    await h.settings.set(account, settings);
+    expect((await verify("kept@example.com", code, key)).status).toBe(200);
+  });
+
   test("500 when the mail fails: the code never counts, nor does the one before", async () => {
     const { key } = h.brokenSmtp;
     const reply = await issue("a@example.com", key);

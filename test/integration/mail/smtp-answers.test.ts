@@ -149,6 +149,19 @@ describe("what a server does", () => {
     });
   });
 
+  // It may come at any time (RFC 5321, 3.8): with it the server is not out of step.
+  test("says 421 behind the answer that it was asked for: that is what the mail failed of", async () => {
+    const server = await scriptedServer({ MAIL: "250 ok\r\n421 4.3.2 shutting down" });
+    expect(await mailer(server.port).send("a", HELLO)).toEqual({
+      kind: "failed",
+      error: expect.stringContaining("421 4.3.2 shutting down") as string,
+      retryable: true,
+      outcomeUnknown: false,
+      serverFault: true,
+    });
+    expect(server.seen).toMatchObject({ connections: 1, mails: 0 });
+  });
+
   // Dovecot closes the connection without an answer when it has read too much.
   test.each([
     { what: "text", large: { body: "x".repeat(1_001) } },
@@ -425,7 +438,11 @@ describe("a server that is out of step", () => {
     server.stopReading();
     server.say("250 queued");
     expect(await sent).toEqual(UNKNOWN);
+    server.readOn();
+    await until("it is hung up on", () => server.seen.closed === 1);
     expect(server.seen.mails).toBe(0);
+    // It would become part of the mail.
+    expect(server.seen.pieces.join("")).not.toContain("QUIT");
   });
 
   test.each([

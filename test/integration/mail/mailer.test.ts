@@ -231,6 +231,25 @@ test("a mail that waits when the mailer is closed does not leave", async () => {
   expect(server.seen.connections).toBe(0);
 });
 
+test("nor does one that has just got a connection", async () => {
+  const server = await scriptedServer({});
+  const sending = mailer(server.port);
+  await sending.send("a", HELLO);
+  const smtpRevision = sending.state.settings?.revision;
+  // Nothing is read for it: its turn comes at once.
+  const sent = sending.send("a", HELLO, { smtpRevision });
+  await sending.close();
+  // The server is not at fault.
+  expect(await sent).toEqual({
+    kind: "failed",
+    error: "Carillon was stopped before the mail was sent",
+    retryable: true,
+    outcomeUnknown: false,
+    serverFault: false,
+  });
+  expect(server.seen.mails).toBe(1);
+});
+
 test("the catcher takes the largest mail that the API does", async () => {
   const caught = await catcher();
   // Enough letters that quoted-printable is chosen, which needs three bytes for each of the other characters.

@@ -162,6 +162,26 @@ describe("what a server does", () => {
     expect(server.seen).toMatchObject({ connections: 1, mails: 0 });
   });
 
+  test("closes a new connection in the middle of a mail: it is not asked again", async () => {
+    const server = await scriptedServer({ DATA: null });
+    expect(await mailer(server.port).send("a", HELLO)).toMatchObject({ kind: "failed" });
+    expect(server.seen.connections).toBe(1);
+  });
+
+  test("closes all new connections at once: it is asked twice, however many it has closed before", async () => {
+    let greets = true;
+    const server = await scriptedServer({ GREETING: () => (greets ? "220 hello" : null) });
+    const sending = mailer(server.port);
+    for (let mail = 1; mail <= 3; mail += 1) {
+      expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+      server.drop();
+      await until("it is closed", () => server.seen.closed === mail);
+    }
+    greets = false;
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "failed", retryable: true });
+    expect(server.seen).toMatchObject({ connections: 5, mails: 3 });
+  });
+
   // Dovecot closes the connection without an answer when it has read too much.
   test.each([
     { what: "text", large: { body: "x".repeat(1_001) } },

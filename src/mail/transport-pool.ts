@@ -156,11 +156,8 @@ export function createTransportPool(options: {
           if (sentAway) return { ...sentAway, withdrawn: true };
           return smtpFailure({ error: unsent(signal.reason), bodyEnded: false, secrets });
         }
-        if (retired) {
-          // Retired after the turn was given.
-          turns.release();
-          return { kind: "retired" };
-        }
+        // After the turn was given. Nobody else gets it: there are no more turns.
+        if (retired) return { kind: "retired" };
         inFlight += 1;
         begun += 1;
         /** Equal to `begun` for as long as no other mail has begun since. */

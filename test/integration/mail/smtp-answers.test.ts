@@ -43,6 +43,13 @@ describe("what a server does", () => {
       fault: false,
     },
     {
+      does: "refuses the mail for now",
+      script: { END: "451 later" },
+      retryable: true,
+      unknown: false,
+      fault: false,
+    },
+    {
       does: "closes at once",
       script: { GREETING: null },
       retryable: true,
@@ -160,6 +167,17 @@ describe("what a server does", () => {
       serverFault: true,
     });
     expect(server.seen).toMatchObject({ connections: 1, mails: 0 });
+  });
+
+  test("closes after a mail with an attachment: nobody knows whether it has it", async () => {
+    const server = await scriptedServer({ END: null });
+    const attachments = [{ filename: "a.bin", content: Buffer.alloc(100) }];
+    expect(await mailer(server.port).send("a", { ...HELLO, attachments })).toMatchObject({
+      kind: "failed",
+      retryable: true,
+      outcomeUnknown: true,
+    });
+    expect(server.seen).toMatchObject({ connections: 1, mails: 1 });
   });
 
   test("closes a new connection in the middle of a mail: it is not asked again", async () => {

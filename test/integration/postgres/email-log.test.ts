@@ -338,4 +338,23 @@ describe("the email log", () => {
     expect(page.total).toBe(2);
     expect(page.logs.map((e) => e.subject)).toEqual(["0 days ago", "29 days ago"]);
   });
+
+  test("of a day of which some go, each total loses its own, and older ones of others are in nobody's way", async () => {
+    const log = createEmailLog({ pool });
+    const [account, other] = [randomUUID(), randomUUID()];
+    await seedPast(other, [60, 60]);
+    const noon = (Math.floor(Date.now() / DAY) - 45) * DAY + DAY / 2;
+    const mails = [{}, {}, { status: "failed" }, { kind: "otp" }] as const;
+    for (const [index, mail] of mails.entries())
+      await log.append(
+        entry(account, { ...mail, known: { id: randomUUID(), sentAt: noon + index } }),
+      );
+    expect(await deleteOldEmailLog({ pool, account, days: 30, limit: 2 })).toBe(2);
+    const filters = [{}, { status: "sent" }, { status: "failed" }, { kind: "email" }] as const;
+    const totals = filters.map(
+      async (filter) => (await log.list({ account, limit: 9, offset: 0, ...filter })).total,
+    );
+    expect(await Promise.all(totals)).toEqual([2, 1, 1, 1]);
+    expect((await log.list({ account: other, limit: 9, offset: 0 })).total).toBe(2);
+  });
 });

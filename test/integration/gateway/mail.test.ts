@@ -110,6 +110,8 @@ describe("POST /send", () => {
     { name: "CR LF in subject", json: { ...mail, subject: "a\r\nBcc: b@x.io" }, field: "subject" },
     { name: "a subject too long", json: { ...mail, subject: "s".repeat(999) }, field: "subject" },
     { name: "a bad cc", json: { ...mail, cc: ["a@x.io", "nobody"] }, field: "cc.1" },
+    { name: "a bad bcc", json: { ...mail, bcc: ["a@x.io", "nobody"] }, field: "bcc.1" },
+    { name: "a bad reply_to", json: { ...mail, reply_to: "nobody" }, field: "reply_to" },
     { name: "cc not a list", json: { ...mail, cc: "a@x.io" }, field: "cc" },
     { name: "51 in bcc", json: { ...mail, bcc: Array(51).fill("a@x.io") }, field: "bcc" },
     {
@@ -147,6 +149,11 @@ describe("POST /send", () => {
       name: "a header given twice",
       json: { ...mail, headers: { "X-A": "a", "x-a": "b" } },
       field: "headers.x-a",
+    },
+    {
+      name: "a header given twice, the second time in capitals",
+      json: { ...mail, headers: { "x-a": "a", "X-A": "b" } },
+      field: "headers.X-A",
     },
     {
       name: "a header name with a colon",
@@ -198,6 +205,21 @@ describe("POST /send", () => {
     expect(reply.json).toMatchObject({ error: expect.any(String), code: "invalid_request" });
     expect(reply.json["details"]).toContainEqual({ field, message: expect.any(String) });
     expect(h.catcher.messages()).toHaveLength(before);
+  });
+  test.each([
+    "From Sender To Cc Bcc Reply-To Subject Date Message-ID MIME-Version Return-Path Received Delivered-To",
+    "DKIM-Signature DomainKey-Signature Authentication-Results Received-SPF ARC-Seal",
+    "Content-Type content-transfer-encoding Resent-To Resent-Bcc Apparently-To",
+  ])("400: headers that address, identify, structure or vouch for a message: %s", async (names) => {
+    const headers = names.split(" ");
+    const reply = await send({
+      ...mail,
+      headers: Object.fromEntries(headers.map((name) => [name, "x@x.io"])),
+    });
+    const message = "is reserved and cannot be set";
+    expect(reply.json["details"]).toEqual(
+      headers.map((name) => ({ field: `headers.${name}`, message })),
+    );
   });
   // Other services' APIs have these.
   test.each([

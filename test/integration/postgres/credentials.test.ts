@@ -220,6 +220,8 @@ describe("SMTP settings", () => {
     await store.delete(account);
     expect(await store.get(account)).toBeUndefined();
     await expect(store.set(randomUUID(), SMTP)).rejects.toThrow(InvalidInput);
+    await createAccounts({ pool }).delete(account);
+    await expect(store.set(account, SMTP)).rejects.toThrow(InvalidInput);
   });
 
   test("that are new bring forward the mails that a circuit has put off, and nothing before its time", async () => {

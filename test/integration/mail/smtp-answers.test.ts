@@ -304,6 +304,13 @@ describe("what a server does", () => {
     expect(transcript).toHaveLength(200);
   });
 
+  test("closes after a test mail: nobody knows whether it has it", async () => {
+    const sending = mailer(await scripted({ END: null }));
+    if (!sending.state.settings) throw new Error("there are settings");
+    const { result } = await sending.test("a", sending.state.settings, "you@there.example");
+    expect(result).toMatchObject({ kind: "failed", outcomeUnknown: true });
+  });
+
   describe("offers CRAM-MD5 alone", () => {
     const EHLO = "250-hi\r\n250 AUTH CRAM-MD5";
 

@@ -169,6 +169,21 @@ describe("a mail that waits for a connection", () => {
     expect(server.seen.mails).toBe(1);
   });
 
+  test("does so too when its caller had just read the old ones", async () => {
+    const { inFlight, goOn, sending } = await busy();
+    const other = await catcher();
+    const { settings } = sending.state;
+    if (settings === undefined) throw new Error("settings");
+    const smtpRevision = settings.revision;
+    const sent = sending.send("a", HELLO, { signal: neverEnded(), smtpRevision });
+    sending.state.settings = { ...settings, port: other.smtpPort, revision: "2" };
+    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+    expect(await sent).toMatchObject({ kind: "accepted" });
+    expect(other.messages()).toHaveLength(2);
+    goOn();
+    expect(await inFlight).toMatchObject({ kind: "accepted" });
+  });
+
   test("is unconfigured when the settings are deleted meanwhile", async () => {
     const { wait, sending } = await busy();
     const { sent } = await wait(neverEnded());

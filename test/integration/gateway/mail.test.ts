@@ -171,6 +171,11 @@ describe("POST /send", () => {
       field: "attachments.0.content",
     },
     {
+      name: "an attachment with base64 behind its end",
+      json: { ...mail, attachments: [{ filename: "p", content: "QQ==QQ==" }] },
+      field: "attachments.0.content",
+    },
+    {
       name: "an attachment with a letter that only looks like base64 to a decoder",
       json: { ...mail, attachments: [{ filename: "p", content: "QQQ\u0141" }] },
       field: "attachments.0.content",

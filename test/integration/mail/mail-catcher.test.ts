@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { createTransport } from "nodemailer";
 import { expect, test } from "vitest";
 import { LIMITS } from "../../../src/domain/schema/fields.ts";
@@ -41,5 +43,25 @@ test("an address as long as the API takes them is caught", async () => {
     expect(catcher.messages()).toMatchObject([{ to: longest }]);
   } finally {
     await catcher.close();
+  }
+});
+
+// A page of any website could read the mails under a name of its own that it lets resolve to the loopback.
+test.each([
+  { name: "127.0.0.1", status: 200 },
+  { name: "localhost", status: 200 },
+  { name: "[::1]", status: 200 },
+  { name: "evil.example", status: 421 },
+  { name: "127.0.0.1.evil.example", status: 421 },
+])("asked by the name $name it answers $status", async ({ name, status }) => {
+  const caught = await startMailCatcher({ host, smtpPort: 0, httpPort: 0 });
+  try {
+    const port = caught.httpPort;
+    const asked = get({ host, port, path: "/api/messages", headers: { Host: name } });
+    const [answer] = (await once(asked, "response")) as [IncomingMessage];
+    answer.resume();
+    expect(answer.statusCode).toBe(status);
+  } finally {
+    await caught.close();
   }
 });

@@ -12,8 +12,10 @@ export async function alreadyAttempted(
   client: Queryable,
   changes: readonly LedgerChange[],
 ): Promise<Set<string>> {
+  // What is given up may have been attempted after the position too: by a run that had started when its time was taken
+  // back. What is created is compared with such a run when it is inserted.
   const putBack = onceTimes(changes).filter(
-    ({ from, at }) => from !== undefined && at <= from.position,
+    ({ from, at, missed }) => from !== undefined && (missed || at <= from.position),
   );
   if (putBack.length === 0) return new Set();
   const { rows } = await client.query<{ job_uid: string }>(
@@ -71,7 +73,8 @@ async function keepStartedOnce(
 /**
  * Cron jobs: the fire time of the started run stays decided, and becomes the cursor's position. No undecided one
  * lies before it, because runs are prepared by less than a minute, and fire times are at least that far apart. A
- * run more than a minute ahead was started by a clock that was wrong: it is ignored, so that the job goes on now.
+ * run more than a minute ahead was started by a clock that was wrong: it is ignored, so that the job goes on now. So is
+ * that of a former one-time job, whose time says nothing about the fire times before it.
  */
 async function keepStartedCron(
   client: Queryable,
@@ -81,7 +84,7 @@ async function keepStartedCron(
     if (job.spec.schedule.kind !== "cron" || from === undefined) return [];
     const { uid } = job;
     const until = Math.min(from.position, to.position + MINUTE);
-    return to.startable && to.position < from.position
+    return from.once === "armed" && to.startable && to.position < from.position
       ? [{ uid, after: isoUtc(to.position), until: isoUtc(until) }]
       : [];
   });

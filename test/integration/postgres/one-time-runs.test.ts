@@ -262,6 +262,47 @@ describe("taken back while its run is started", () => {
     expect(await reasonsOf(resumed)).toEqual([]);
     expect(await fixture.executionsOf(resumed)).toHaveLength(1);
   });
+
+  test("attempted by the time that is applied: it has failed, and is not missed on resume, however late", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await claimOne(fixture.queue, of);
+    const paused = edited(of, { suspend: true });
+    const pause = await decided(paused);
+    if (pause?.to.once !== "armed") throw new Error("the firing is not taken back");
+    await fixture.queue.start([run]);
+    await fixture.queue.close([retry(run, Date.now() + HOUR)]);
+    await fixture.ledger.apply([pause]);
+    const resume = await decided(edited(paused, { suspend: false, startingDeadlineSeconds: 0 }));
+    if (resume === undefined) throw new Error("nothing to apply");
+    expect(resume.missed).toHaveLength(1);
+    await fixture.ledger.apply([resume]);
+    expect(await onceOf(of)).toBe("failed");
+    expect(await reasonsOf(of)).toEqual([]);
+    expect(await fixture.executionsOf(of)).toHaveLength(1);
+  });
+
+  test("for another time, and put back: it has run, however late that is", async () => {
+    const at = Date.now() + 5_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await claimOne(fixture.queue, of);
+    const moved = movedTo(of, at + HOUR);
+    // Decided a moment before its time, applied a moment after its start.
+    const move = await decided(moved);
+    if (move === undefined) throw new Error("nothing to apply");
+    await fallDue(fixture, of);
+    expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
+    await fixture.ledger.apply([move]);
+    await fixture.queue.close([success(run)]);
+    const back = edited(moved, { schedule: { kind: "once", at }, ...WITH_DEADLINE });
+    const change = await decisionOf(fixture.ledger, back, { now: at + HOUR });
+    if (change === undefined) throw new Error("nothing to apply");
+    expect(change.missed).toHaveLength(1);
+    await fixture.ledger.apply([change]);
+    expect(await onceOf(of)).toBe("completed");
+    expect(await reasonsOf(of)).toEqual([]);
+  });
 });
 
 describe("put back to a time that it has run at", () => {

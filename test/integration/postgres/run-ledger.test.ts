@@ -300,6 +300,20 @@ describe("apply", () => {
       await fixture.cancel([of]);
     });
 
+  test("a one-time that becomes a cron while its run starts hides no fire time before that run", async () => {
+    const at = Date.now() + 10_000;
+    const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
+    await fixture.apply(of, { create: [scheduled(at)], to: { once: "fired", position: at } });
+    const from = await cursorOf(fixture.ledger, of);
+    await fallDue(fixture, of);
+    const run = await startOne(fixture.queue, of);
+    const cron = { ...of, generation: 2, spec: spec() };
+    const to = { generation: 2, scheduleHash: "other", position: at - 9_000 };
+    await fixture.ledger.apply([change(cron, { from, to })]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ position: at - 9_000, version: 2 });
+    await fixture.queue.close([success(run)]);
+  });
+
   test("a manual run moves to the new generation, and a claim on the old one is void", async () => {
     const of = job();
     await fixture.apply(of);

@@ -85,18 +85,18 @@ async function dropUnwanted(
      ), settled as (
        update job_cursors c set ${droppedAs("d")} from dropped d
         where ${byKey("c.job_uid", "d.job_uid")} and d.settles
-       returning c.job_uid, d.reason
+       returning c.job_uid, d.reason <> 'account_deleted' or c.account <> d.account as told
      ), recorded as (
        insert into missed_spans (account, job_id, job_uid, first_at, last_at, count, reason)
        select account, job_id, job_uid, min(scheduled_at), max(scheduled_at), count(*), reason
          from dropped where attempts = 0 and not settles group by account, job_id, job_uid, reason
        returning count, reason
      )
-     -- The leader is told here: if this worker died first, nobody would decide the job again for long. Not told of a
-     -- deleted account: a leader that has not heard of the deletion would create the run again and again.
+     -- The leader is told here: if this worker died first, nobody would decide the job again for long. Not told of the
+     -- job's own deleted account: a leader that has not heard of the deletion would create the run again and again.
      select ${notifyJobSql("$5", "job_uid")}::text as told, 0 as late, null::uuid as id,
             null::int as generation, null::jsonb as spec
-       from settled where reason <> 'account_deleted'
+       from settled where told
      union all
      select null, count::int, null, null, null from recorded where reason = 'deadline'
      union all

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { monotonic, timers } from "../../../cmd/system.ts";
 import { alwaysLeader } from "../../../src/controller/always-leader.ts";
 import { createController } from "../../../src/controller/controller.ts";
-import { HOUR } from "../../../src/domain/instant.ts";
+import { HOUR, isoUtc } from "../../../src/domain/instant.ts";
 import type { OnceState } from "../../../src/domain/cursor.ts";
 import type { Job, JobSpec, JobStatus } from "../../../src/domain/job.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
@@ -282,6 +282,20 @@ describe("taken back while its run is started", () => {
     expect(await fixture.executionsOf(of)).toHaveLength(1);
   });
 
+  test("but it is not, and only a run by hand has the name of its time: it runs on resume", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    await fixture.ledger.runNow(of, isoUtc(at));
+    const paused = edited(of, { suspend: true });
+    await reconcile(paused);
+    expect(await onceOf(of)).toBe("armed");
+    await fixture.queue.close([success(await started(of))]);
+    const resumed = edited(paused, { suspend: false });
+    await reconcile(resumed);
+    await delivers(resumed, at);
+  });
+
   test("for another time, and put back: it has run, however late that is", async () => {
     const at = Date.now() + 5_000;
     const of = once(at);
@@ -403,6 +417,20 @@ describe("put back to a time that it has run at", () => {
     await reconcile(earlier);
     await delivers(earlier, at);
     expect(await fixture.runsOf(of)).toEqual([]);
+  });
+
+  test("with a run asked for by annotation: that one runs", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    await fixture.queue.close([success(await started(of))]);
+    const later = movedTo(of, at + HOUR);
+    await reconcile(later);
+    await reconcile({ ...movedTo(later, at), runNow: "again" });
+    const run = await started(of);
+    expect(run.trigger).toBe("manual");
+    await fixture.queue.close([failure(run)]);
+    expect(await onceOf(of)).toBe("completed");
   });
 
   test("while that run is under way: its outcome is yet to come", async () => {
@@ -961,6 +989,43 @@ describe("dropped by a change", () => {
     const rebound = { ...of, account: next.id };
     await reconcile(rebound);
     await delivers(rebound, at);
+  });
+
+  test("at its start, when its namespace got another account meanwhile: the leader is told, and it runs", async () => {
+    const { pool } = fixture;
+    const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+    const [gone, next] = [
+      await accounts.create({ name: "gone under way" }),
+      await accounts.create({ name: "next at once" }),
+    ];
+    const at = Date.now() - 1_000;
+    const of = { ...once(at), id: "applied", account: gone.id };
+    await reconcile(of);
+    const run = await started(of);
+    await accounts.delete(gone.id);
+    const rebound = { ...of, account: next.id };
+    await reconcile(rebound);
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.release([run], Date.now() - 1);
+    told.clear();
+    await refused(await claimOne(fixture.queue, of));
+    await everythingIsTold();
+    expect(told).toContain(of.uid);
+    await reconcile(rebound);
+    await delivers(rebound, at);
+  });
+
+  test("with its account, a manual run beside one that is under way: that goes on, and only the other is recorded", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await started(of);
+    await fixture.ledger.runNow(of, "k");
+    await reconcile({ ...of, account: null });
+    expect((await fixture.runsOf(of)).map(({ id }) => id)).toEqual([run.id]);
+    expect(await onceOf(of)).toBe("fired");
+    expect(await reasonsOf(of)).toEqual(["account_deleted"]);
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
   });
 });
 

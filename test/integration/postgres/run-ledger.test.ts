@@ -300,6 +300,18 @@ describe("apply", () => {
       await fixture.cancel([of]);
     });
 
+  test("a run by hand that is under way hides no fire time that an edit leaves to be decided again", async () => {
+    const of = job();
+    const now = Date.now();
+    await fixture.apply(of, { to: { position: now + 10_000 } });
+    await fixture.ledger.runNow(of, "k");
+    const run = await startOne(fixture.queue, of);
+    const position = run.scheduledAt - 50;
+    await fixture.apply({ ...of, generation: 2 }, { to: { generation: 2, position } });
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ position, version: 2 });
+    await fixture.queue.close([success(run)]);
+  });
+
   test("a one-time that becomes a cron while its run starts hides no fire time before that run", async () => {
     const at = Date.now() + 10_000;
     const of = job({ spec: spec({ schedule: { kind: "once", at } }) });

@@ -257,7 +257,8 @@ describe("apply", () => {
     test(`a fire time that an edit leaves to be decided again is decided when its run ${becomes}`, async () => {
       const of = job();
       const at = Date.now() - 50;
-      const run = await claimed(fixture, of, { at });
+      await fixture.apply(of, { create: [scheduled(at)], to: { position: at } });
+      const run = await claimOne(fixture.queue, of);
       const from = await cursorOf(fixture.ledger, of);
       // Decided a moment before its time, applied a moment after its start.
       const to = { generation: 2, position: at - 1 };

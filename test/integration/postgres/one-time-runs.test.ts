@@ -419,6 +419,24 @@ describe("put back to a time that it has run at", () => {
     expect(await fixture.runsOf(of)).toEqual([]);
   });
 
+  test("beside a job that is put back to a time that it has missed: that one has missed it", async () => {
+    const at = Date.now() - 2_000;
+    const [ran, missed] = [once(at), once(at + 1_000)];
+    for (const of of [ran, missed]) {
+      await reconcile(of);
+      await fixture.queue.close([success(await started(of))]);
+    }
+    const later = movedTo(ran, at + HOUR);
+    await reconcile(later);
+    const changes = [
+      await decided(movedTo(later, at)),
+      await decided(edited(missed, { schedule: { kind: "once", at }, startingDeadlineSeconds: 0 })),
+    ].filter((change) => change !== undefined);
+    expect(await fixture.ledger.apply(changes)).toEqual({ conflicts: [], created: 0 });
+    expect(await Promise.all([ran, missed].map(onceOf))).toEqual(["completed", "missed"]);
+    expect(await reasonsOf(missed)).toEqual(["deadline"]);
+  });
+
   test("with a run asked for by annotation: that one runs", async () => {
     const at = Date.now() - 1_000;
     const of = once(at);

@@ -12,12 +12,13 @@ export async function run(
     timeout?: number;
   } = {},
 ): Promise<string> {
+  const timeout = options.timeout ?? 30 * 60_000;
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
       stdio: ["pipe", "pipe", "pipe"],
-      timeout: options.timeout ?? 30 * 60_000,
+      timeout,
     });
     let stdout = "";
     let stderr = "";
@@ -26,12 +27,12 @@ export async function run(
     child.once("error", reject);
     child.once("close", (code, signal) => {
       if (code === 0) resolve(stdout);
-      else
-        reject(
-          new Error(
-            `${program} ${args.join(" ")}: ${signal ?? `exit ${code}`}\n${stderr}${stdout}`,
-          ),
-        );
+      else {
+        const end = child.killed
+          ? `killed, because it had not ended after ${timeout / 60_000} minutes`
+          : (signal ?? `exit ${code}`);
+        reject(new Error(`${program} ${args.join(" ")}: ${end}\n${stderr}${stdout}`));
+      }
     });
     child.stdin.on("error", () => undefined);
     child.stdin.end(options.input ?? "");

@@ -5,6 +5,7 @@ import { cronSpec } from "../../conformance/job-store.ts";
 import { startScriptedServer } from "../mail/scripted-server.ts";
 import { PASSWORD, newUser, visitor, type Visitor } from "./dashboard-visitor.ts";
 import { startHarness, type Harness } from "./harness.ts";
+import { sendLate } from "./late-body.ts";
 
 const JOB = {
   name: "Nightly report",
@@ -23,28 +24,15 @@ async function half(request: {
   json: object;
   headers: Record<string, string>;
 }) {
-  const text = JSON.stringify(request.json);
-  const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>>();
-  const writer = writable.getWriter();
-  const bytes = new TextEncoder();
-  const { headers, method } = request;
-  const reply = fetch(`http://127.0.0.1:${harness.port}${request.path}`, {
-    method,
-    headers: { "Content-Type": "application/json", Origin: owner.origin, ...headers },
-    body: readable,
-    duplex: "half",
+  const { headers } = request;
+  const late = await sendLate(harness, {
+    ...request,
+    headers: { Origin: owner.origin, ...headers },
   });
-  await writer.write(bytes.encode(text.slice(0, 5)));
-  const line = /^carillon_http_requests_in_flight [1-9]/m;
-  await until("it is there", async () => line.test((await harness.metrics.render()).text));
   // Later requests have been answered: the caller of the first has been looked up, too.
   await harness.request({ path: "/jobs", key: null, headers });
   await owner.get("/session");
-  return async () => {
-    await writer.write(bytes.encode(text.slice(5)));
-    await writer.close();
-    return (await reply).status;
-  };
+  return async () => (await late.rest()).status;
 }
 
 /** The counts of one hour or day of a chart. */

@@ -40,6 +40,7 @@ import { createUsers } from "../../../src/postgres/users.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createDependencyChecks, createReadiness } from "../../../src/telemetry/readiness.ts";
+import { metricValue } from "../../metric-value.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 import { aCursor } from "../../unit/domain/decide-builders.ts";
 
@@ -203,6 +204,9 @@ export async function startHarness(overrides: Overrides = {}) {
     request,
     takeUp,
     deliverOne,
+    /** How many requests are under way. */
+    inFlight: async () =>
+      metricValue((await metrics.render()).text, "carillon_http_requests_in_flight") ?? Number.NaN,
     async close() {
       await gateway.close();
       server.closeAllConnections();

@@ -619,11 +619,9 @@ test("a request whose client goes away before its answer is counted as 499, not 
   socket.write(
     `POST /send HTTP/1.1\r\nHost: x\r\nX-API-Key: ${h.first.key}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
   );
-  const inFlight = async () =>
-    /^carillon_http_requests_in_flight (\d+)$/m.exec((await h.metrics.render()).text)?.[1];
-  await expect.poll(inFlight).toBe("1");
+  await expect.poll(h.inFlight).toBe(1);
   socket.destroy();
-  await expect.poll(inFlight).toBe("0");
+  await expect.poll(h.inFlight).toBe(0);
   const { text } = await h.metrics.render();
   expect(text).toMatch(
     /^carillon_http_requests_total\{method="POST",route="\/send",status="499"\} [1-9]/m,

@@ -1,9 +1,7 @@
-import { once } from "node:events";
-import { request, type IncomingMessage } from "node:http";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openApiDocument } from "../../../src/gateway/openapi.ts";
-import { until } from "../../until.ts";
 import { startHarness, type Harness } from "./harness.ts";
+import { sendLate } from "./late-body.ts";
 
 let h: Harness;
 beforeEach(async () => {
@@ -24,21 +22,12 @@ test("429 with Retry-After once the key's bucket is empty; other keys and open r
 });
 
 test("a request whose body comes late counts once, although its key is looked up again", async () => {
-  const late = request({
-    port: h.port,
-    method: "POST",
-    path: "/jobs",
-    headers: { "X-API-Key": h.first.key, "Content-Type": "application/json" },
-  });
-  const answered = once(late, "response");
-  late.write("{");
-  const line = /^carillon_http_requests_in_flight 1/m;
-  await until("it is there", async () => line.test((await h.metrics.render()).text));
+  const headers = { "X-API-Key": h.first.key };
+  const late = await sendLate(h, { method: "POST", path: "/jobs", json: {}, headers });
   // A later request has been answered: the key of the first has been looked up, too.
   await h.request({ path: "/jobs", key: h.second.key });
-  late.end("}");
-  const [{ statusCode, headers }] = (await answered) as [IncomingMessage];
-  expect([statusCode, headers["ratelimit-remaining"]]).toEqual([400, "1"]);
+  const reply = await late.rest();
+  expect([reply.status, reply.headers.get("ratelimit-remaining")]).toEqual([400, "1"]);
 });
 
 test("what an answer says of the rate is in the document, for each status", async () => {

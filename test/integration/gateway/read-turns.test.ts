@@ -77,12 +77,10 @@ test("lists that clients have given up on are not read, and hold up nobody", asy
     await Promise.all(crowd.map((socket) => once(socket, "connect")));
     for (const socket of crowd)
       socket.write(`GET /jobs HTTP/1.1\r\nHost: x\r\nX-API-Key: ${own.first.key}\r\n\r\n`);
-    const inFlight = async () =>
-      /^carillon_http_requests_in_flight (\d+)$/m.exec((await own.metrics.render()).text)?.[1];
-    await expect.poll(inFlight).toBe("20");
+    await expect.poll(own.inFlight).toBe(20);
     await until("two of them read", () => read === 2);
     for (const socket of crowd) socket.destroy();
-    await expect.poll(inFlight).toBe("0");
+    await expect.poll(own.inFlight).toBe(0);
     slow.resolve();
     expect((await own.request({ path: "/jobs" })).status).toBe(200);
     expect(read).toBe(3);

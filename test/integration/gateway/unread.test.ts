@@ -70,14 +70,12 @@ test("a list whose client has gone away takes no room", async () => {
     await read.promise;
     return jobs;
   };
-  const inFlight = async () =>
-    metricValue((await h.metrics.render()).text, "carillon_http_requests_in_flight");
   const { key } = h.first;
   const socket = connect(h.port, "127.0.0.1");
   socket.write(`GET /jobs HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\n`);
   await begun.promise;
   socket.destroy();
-  await until("its client is gone", async () => (await inFlight()) === 0);
+  await until("its client is gone", async () => (await h.inFlight()) === 0);
   read.resolve();
   // Of an account with an answer in memory, a list would find no room.
   for (const _ of [1, 2]) expect((await h.request({ path: "/jobs", key })).status).toBe(200);

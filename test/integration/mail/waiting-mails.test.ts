@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import type { MailResult } from "../../../src/domain/mail.ts";
 import { until } from "../../until.ts";
 import { HELLO, mailerFixture } from "./mailer-fixture.ts";
 
@@ -41,6 +42,20 @@ async function busy() {
       return { sent };
     },
   };
+}
+
+/** The account's settings become those of another server: it gets the next mail, and the one that waits. */
+async function goesBy(
+  other: Awaited<ReturnType<typeof catcher>>,
+  sending: ReturnType<typeof mailer>,
+  waiting: Promise<MailResult>,
+): Promise<void> {
+  const { settings } = sending.state;
+  if (settings === undefined) throw new Error("settings");
+  sending.state.settings = { ...settings, port: other.smtpPort, revision: "2" };
+  expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
+  expect(await waiting).toMatchObject({ kind: "accepted" });
+  expect(other.messages()).toHaveLength(2);
 }
 
 describe("a mail that waits for a connection", () => {
@@ -157,12 +172,7 @@ describe("a mail that waits for a connection", () => {
     const { inFlight, wait, goOn, sending, server } = await busy();
     const other = await catcher();
     const { sent } = await wait(neverEnded());
-    const { settings } = sending.state;
-    if (settings === undefined) throw new Error("settings");
-    sending.state.settings = { ...settings, port: other.smtpPort, revision: "2" };
-    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
-    expect(await sent).toMatchObject({ kind: "accepted" });
-    expect(other.messages()).toHaveLength(2);
+    await goesBy(other, sending, sent);
     goOn();
     expect(await inFlight).toMatchObject({ kind: "accepted" });
     await until("the old connection closed", () => server.seen.closed === 1);
@@ -172,14 +182,9 @@ describe("a mail that waits for a connection", () => {
   test("does so too when its caller had just read the old ones", async () => {
     const { inFlight, goOn, sending } = await busy();
     const other = await catcher();
-    const { settings } = sending.state;
-    if (settings === undefined) throw new Error("settings");
-    const smtpRevision = settings.revision;
+    const smtpRevision = sending.state.settings?.revision;
     const sent = sending.send("a", HELLO, { signal: neverEnded(), smtpRevision });
-    sending.state.settings = { ...settings, port: other.smtpPort, revision: "2" };
-    expect(await sending.send("a", HELLO)).toMatchObject({ kind: "accepted" });
-    expect(await sent).toMatchObject({ kind: "accepted" });
-    expect(other.messages()).toHaveLength(2);
+    await goesBy(other, sending, sent);
     goOn();
     expect(await inFlight).toMatchObject({ kind: "accepted" });
   });

@@ -5,8 +5,15 @@ import type { Job, Target } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { LedgerChange } from "../../../src/domain/ports/run-ledger.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { openTransaction } from "../../postgres/open-transaction.ts";
-import { job, runsFixture, scheduled, spec, success, type RunsFixture } from "./runs-fixture.ts";
+import {
+  job,
+  lockedRunsOf,
+  runsFixture,
+  scheduled,
+  spec,
+  success,
+  type RunsFixture,
+} from "./runs-fixture.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -219,11 +226,7 @@ describe("a claim without an answer", () => {
     for (const of of [locked, free]) await create(of, DUE);
     const token = randomUUID();
     await claim({ exceptDestinations: [] }, token);
-    const holder = await openTransaction(
-      fixture.pool,
-      "select from runs where job_uid = $1 for update",
-      [locked.uid],
-    );
+    const holder = await lockedRunsOf(fixture, locked);
     await fixture.queue.unclaim([token]);
     expect(await fixture.runsOf(free)).toMatchObject([{ state: "queued" }]);
     expect(await fixture.runsOf(locked)).toMatchObject([{ state: "started" }]);

@@ -10,6 +10,7 @@ import {
 import { createEmailLog } from "../../../src/postgres/email-log.ts";
 import { dropMonthsBefore } from "../../../src/postgres/partitions.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
+import { aroundQueries } from "../../postgres/around-queries.ts";
 import { statementsThatWaitForALock, untilLockWaits } from "../../postgres/lock-waits.ts";
 import { openTransaction } from "../../postgres/open-transaction.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
@@ -272,16 +273,14 @@ describe("the email log", () => {
   });
 
   test("nor where another process is just writing theirs", async () => {
-    const watched = database.pool({ lockTimeoutMs: 300 });
     const { others, mine, release } = await heldAndOthers(createEmailLog({ pool }));
     const writer = await pool.connect();
-    const query = watched.query.bind(watched) as (...args: unknown[]) => Promise<unknown>;
     let begun = false;
-    watched.query = (async (...args: unknown[]) => {
+    const watched = aroundQueries(database.pool({ lockTimeoutMs: 300 }), async (ask, [text]) => {
       // Between the first look and the second.
-      if (args[0] === "select pg_sleep(0.05)") await writer.query("commit");
+      if (text === "select pg_sleep(0.05)") await writer.query("commit");
       try {
-        return await query(...args);
+        return await ask();
       } finally {
         // By now the group has failed.
         if (!begun) {
@@ -291,7 +290,7 @@ describe("the email log", () => {
           await writer.query(text, [others]);
         }
       }
-    }) as typeof watched.query;
+    });
     const log = createEmailLog({ pool: watched });
     const results = await Promise.allSettled([log.append(entry(mine)), log.append(entry(others))]);
     expect(results.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);

@@ -7,11 +7,13 @@ import {
   createIdempotencyKeys,
   deleteExpiredIdempotencyKeys,
 } from "../../../src/postgres/idempotency-keys.ts";
+import type { IdempotencyKeys } from "../../../src/domain/ports/idempotency-keys.ts";
 import {
   DependencyUnavailable,
   LockHeld,
 } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { aroundQueries } from "../../postgres/around-queries.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
 import { openTransaction } from "../../postgres/open-transaction.ts";
 import { addressOf, startTcpProxy } from "../../network/tcp-proxy.ts";
@@ -29,6 +31,13 @@ beforeAll(async () => {
 
 function request(over: { retakeAfterMs?: number; fingerprint?: string; scope?: string } = {}) {
   return { account: randomUUID(), scope: "POST /send", key: "k", fingerprint: "f1", ...over };
+}
+
+/** Begins one that must be fresh; resolves with its token. */
+async function fresh(keys: IdempotencyKeys, asked: ReturnType<typeof request>): Promise<string> {
+  const begun = await keys.begin(asked);
+  if (begun.kind !== "fresh") throw new Error(begun.kind);
+  return begun.token;
 }
 
 /** Fails the test: where nothing is refused there is nothing to report. */
@@ -55,10 +64,9 @@ describe("idempotency keys", () => {
   test("a completed one is replayed for 24 hours, and only for the same body", async () => {
     const keys = createIdempotencyKeys({ pool, timers, report });
     const asked = request();
-    const begun = await keys.begin(asked);
-    if (begun.kind !== "fresh") throw new Error(begun.kind);
-    await keys.complete(begun.token, { status: 200, body: '{"id":"1"}' });
-    await keys.abandon(begun.token);
+    const token = await fresh(keys, asked);
+    await keys.complete(token, { status: 200, body: '{"id":"1"}' });
+    await keys.abandon(token);
     const replay = { kind: "replay", status: 200, body: '{"id":"1"}' };
     expect(await keys.begin(asked)).toEqual(replay);
     expect(await keys.begin({ ...asked, fingerprint: "f2" })).toEqual({ kind: "mismatch" });
@@ -69,29 +77,26 @@ describe("idempotency keys", () => {
     expect(await keys.begin({ ...asked, retakeAfterMs: 60_000 })).toEqual(replay);
     await elapse(asked.account, "1 minute");
     const next = { ...asked, fingerprint: "f2" };
-    const begunAnew = await keys.begin(next);
-    if (begunAnew.kind !== "fresh") throw new Error(begunAnew.kind);
+    const tokenAnew = await fresh(keys, next);
     expect((await keys.begin(next)).kind).toBe("in_flight");
     expect(await keys.begin(asked)).toEqual({ kind: "mismatch" });
-    await keys.complete(begunAnew.token, { status: 201, body: '{"id":"2"}' });
+    await keys.complete(tokenAnew, { status: 201, body: '{"id":"2"}' });
     expect(await keys.begin(next)).toEqual({ kind: "replay", status: 201, body: '{"id":"2"}' });
   });
 
   test("an abandoned one is free again", async () => {
     const keys = createIdempotencyKeys({ pool, timers, report });
     const asked = request();
-    const begun = await keys.begin(asked);
-    if (begun.kind !== "fresh") throw new Error(begun.kind);
+    const token = await fresh(keys, asked);
     expect(await keys.begin({ ...asked, fingerprint: "f2" })).toEqual({ kind: "mismatch" });
-    await keys.abandon(begun.token);
+    await keys.abandon(token);
     expect((await keys.begin({ ...asked, fingerprint: "f2" })).kind).toBe("fresh");
   });
 
   test("left in flight by a crash: it says for how long, and is taken over only on request", async () => {
     const keys = createIdempotencyKeys({ pool, timers, report });
     const asked = request();
-    const crashed = await keys.begin(asked);
-    if (crashed.kind !== "fresh") throw new Error(crashed.kind);
+    const crashed = await fresh(keys, asked);
     await elapse(asked.account, "61 seconds");
     const held = await keys.begin(asked);
     if (held.kind !== "in_flight") throw new Error(held.kind);
@@ -102,32 +107,30 @@ describe("idempotency keys", () => {
     const retakes = await Promise.all(
       Array.from({ length: 10 }, () => keys.begin({ ...asked, retakeAfterMs: 60_000 })),
     );
-    const fresh = retakes.filter((r) => r.kind === "fresh");
-    expect(fresh).toHaveLength(1);
+    expect(retakes.filter((r) => r.kind === "fresh")).toHaveLength(1);
     // The request that was thought dead goes on: it must neither answer for the other nor free its key.
-    await keys.complete(crashed.token, { status: 200, body: "late" });
-    await keys.abandon(crashed.token);
+    await keys.complete(crashed, { status: 200, body: "late" });
+    await keys.abandon(crashed);
     expect((await keys.begin(asked)).kind).toBe("in_flight");
   });
 
   describe("after an outage", () => {
     /** `lost`: PostgreSQL does what it is asked, but the answer does not arrive. */
     let outage: "none" | "away" | "lost" = "none";
-    const query = async (text: string, values: unknown[]) => {
+    const around: Parameters<typeof aroundQueries>[1] = async (ask) => {
       if (outage === "away") throw new DependencyUnavailable("postgres");
-      const result = await pool.query(text, values);
+      const result = await ask();
       if (outage === "lost") throw new DependencyUnavailable("postgres");
       return result;
     };
     const flaky = (reported = report) =>
-      createIdempotencyKeys({ pool: { query } as unknown as Pool, timers, report: reported });
+      createIdempotencyKeys({ pool: aroundQueries(pool, around), timers, report: reported });
 
     test.each(["away", "lost"] as const)("one is free that was abandoned (%s)", async (how) => {
       const [keys, asked] = [flaky(), request()];
-      const begun = await keys.begin(asked);
-      if (begun.kind !== "fresh") throw new Error(begun.kind);
+      const token = await fresh(keys, asked);
       outage = how;
-      await expect(keys.abandon(begun.token)).rejects.toThrow(DependencyUnavailable);
+      await expect(keys.abandon(token)).rejects.toThrow(DependencyUnavailable);
       outage = "none";
       await until("free", async () => (await keys.begin(asked)).kind === "fresh");
     });
@@ -183,25 +186,23 @@ describe("idempotency keys", () => {
       let kept = 0;
       let freed = 0;
       const keys = createIdempotencyKeys({
-        pool: {
-          query: async (text: string, values: unknown[]) => {
-            if (text.startsWith("update") && (kept += 1) === 1) throw new LockHeld("postgres");
-            if (text.startsWith("update")) await lets.promise;
-            if (text.startsWith("delete") && (freed += 1) === 1) throw new LockHeld("postgres");
-            return pool.query(text, values);
-          },
-        } as unknown as Pool,
+        pool: aroundQueries(pool, async (ask, [text]) => {
+          const verb = String(text).split(" ")[0];
+          if (verb === "update" && (kept += 1) === 1) throw new LockHeld("postgres");
+          if (verb === "update") await lets.promise;
+          if (verb === "delete" && (freed += 1) === 1) throw new LockHeld("postgres");
+          return ask();
+        }),
         timers,
         report,
       });
       const [answered, refused] = [request(), request()];
-      const first = await keys.begin(answered);
-      const second = await keys.begin(refused);
-      if (first.kind !== "fresh" || second.kind !== "fresh") throw new Error("not fresh");
-      const done = keys.complete(first.token, { status: 200, body: "{}" });
+      const first = await fresh(keys, answered);
+      const second = await fresh(keys, refused);
+      const done = keys.complete(first, { status: 200, body: "{}" });
       await expect(done).rejects.toThrow(LockHeld);
       await until("it is being kept", () => kept === 2);
-      await expect(keys.abandon(second.token)).rejects.toThrow(LockHeld);
+      await expect(keys.abandon(second)).rejects.toThrow(LockHeld);
       lets.resolve();
       await keys.written();
       expect((await keys.begin(answered)).kind).toBe("replay");
@@ -212,25 +213,23 @@ describe("idempotency keys", () => {
       const lets = Promise.withResolvers<void>();
       let tries = 0;
       const keys = createIdempotencyKeys({
-        pool: {
-          query: async (text: string, values: unknown[]) => {
-            if (text.startsWith("delete")) {
-              tries += 1;
-              if (tries === 1 || tries === 3) throw new LockHeld("postgres");
-              if (tries === 2) await lets.promise;
-            }
-            return pool.query(text, values);
-          },
-        } as unknown as Pool,
+        pool: aroundQueries(pool, async (ask, [text]) => {
+          if (String(text).startsWith("delete")) {
+            tries += 1;
+            if (tries === 1 || tries === 3) throw new LockHeld("postgres");
+            if (tries === 2) await lets.promise;
+          }
+          return ask();
+        }),
         timers,
         report,
       });
-      const asked = [request(), request()];
-      const [first, second] = await Promise.all(asked.map((each) => keys.begin(each)));
-      if (first?.kind !== "fresh" || second?.kind !== "fresh") throw new Error("not fresh");
-      await expect(keys.abandon(first.token)).rejects.toThrow(LockHeld);
+      const asked = [request(), request()] as const;
+      const first = await fresh(keys, asked[0]);
+      const second = await fresh(keys, asked[1]);
+      await expect(keys.abandon(first)).rejects.toThrow(LockHeld);
       await until("it is being freed", () => tries === 2);
-      await expect(keys.abandon(second.token)).rejects.toThrow(LockHeld);
+      await expect(keys.abandon(second)).rejects.toThrow(LockHeld);
       lets.resolve();
       await keys.written();
       for (const each of asked) expect((await keys.begin(each)).kind).toBe("fresh");
@@ -240,12 +239,11 @@ describe("idempotency keys", () => {
       const reported: unknown[] = [];
       const keys = flaky((error) => reported.push(error));
       const asked = [request(), request(), request()];
-      const begun = await Promise.all(asked.map((each) => keys.begin(each)));
+      const tokens = await Promise.all(asked.map((each) => fresh(keys, each)));
       outage = "away";
-      for (const [index, each] of begun.entries()) {
-        if (each.kind !== "fresh") throw new Error(each.kind);
+      for (const [index, token] of tokens.entries()) {
         // PostgreSQL has no text with this character.
-        const done = keys.complete(each.token, { status: 200, body: index === 1 ? "\0" : "{}" });
+        const done = keys.complete(token, { status: 200, body: index === 1 ? "\0" : "{}" });
         await expect(done).rejects.toThrow(DependencyUnavailable);
       }
       outage = "none";
@@ -257,10 +255,9 @@ describe("idempotency keys", () => {
 
     test("one is replayed that was completed, however long it took", async () => {
       const [keys, asked] = [flaky(), request()];
-      const begun = await keys.begin(asked);
-      if (begun.kind !== "fresh") throw new Error(begun.kind);
+      const token = await fresh(keys, asked);
       outage = "away";
-      const done = keys.complete(begun.token, { status: 200, body: "{}" });
+      const done = keys.complete(token, { status: 200, body: "{}" });
       await expect(done).rejects.toThrow(DependencyUnavailable);
       await delay(1_200);
       outage = "none";

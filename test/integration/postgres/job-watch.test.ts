@@ -18,6 +18,7 @@ import { createPostgresJobIndex } from "../../../src/postgres/postgres-job-index
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
+import { aroundQueries } from "../../postgres/around-queries.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
 
 /** A database with a store; it is closed at the end of the test. */
@@ -153,15 +154,14 @@ test("more jobs than a look reads at a time are all there, made at once or chang
 
   const first = await store.get(account, "first");
   if (!first) throw new Error("made above");
-  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<object>;
   let pages = 0;
-  pool.query = (async (...given: unknown[]) => {
-    const page = await query(...given);
+  const read = aroundQueries(pool, async (ask) => {
+    const page = await ask();
     pages += 1;
     if (pages === 1) await store.update(first, { ...cronSpec(), name: "changed meanwhile" });
     return page;
-  }) as Pool["query"];
-  const anew = createPostgresJobIndex({ pool, monotonic });
+  });
+  const anew = createPostgresJobIndex({ pool: read, monotonic });
   expect((await anew.jobs(account))[0]?.spec.name).toBe(first.spec.name);
   expect((await anew.jobs(account))[0]?.spec.name).toBe("changed meanwhile");
 });
@@ -170,14 +170,13 @@ test("a look that fails does not fail the one behind it", async () => {
   const { pool, store } = await opened();
   const account = randomUUID();
   await store.create({ account, id: "one", spec: cronSpec() });
-  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<object>;
   let tries = 0;
-  pool.query = (async (...given: unknown[]) => {
+  const away = aroundQueries(pool, async (ask) => {
     tries += 1;
     if (tries === 1) throw new DependencyUnavailable("postgres");
-    return query(...given);
-  }) as Pool["query"];
-  const index = createPostgresJobIndex({ pool, monotonic });
+    return ask();
+  });
+  const index = createPostgresJobIndex({ pool: away, monotonic });
   const [failed, next] = await Promise.allSettled([index.jobs(account), index.jobs(account)]);
   expect(failed.status).toBe("rejected");
   expect(next).toMatchObject({ status: "fulfilled", value: [{ id: "one" }] });
@@ -244,13 +243,10 @@ test("an index reads an account's jobs, and many changes of them, a thousand at 
     ).rows.map(({ name }) => name);
   const before = await names();
   const reads: number[] = [];
-  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: object[] }>;
-  const counting = Object.assign(Object.create(pool) as typeof pool, {
-    query: async (...given: unknown[]) => {
-      const result = await query(...given);
-      reads.push(result.rows.length);
-      return result;
-    },
+  const counting = aroundQueries(pool, async (ask) => {
+    const result = await ask();
+    reads.push(result.rows.length);
+    return result;
   });
   const index = createPostgresJobIndex({ pool: counting, monotonic });
   const listed = async () =>

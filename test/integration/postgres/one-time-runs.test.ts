@@ -23,6 +23,7 @@ import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { onceSpec } from "../../conformance/job-store.ts";
+import { aroundQueries } from "../../postgres/around-queries.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
 import { openTransaction } from "../../postgres/open-transaction.ts";
 import { until } from "../../until.ts";
@@ -34,6 +35,7 @@ import {
   failure,
   fallDue,
   job,
+  lockedRunsOf,
   retry,
   runsFixture,
   scheduled,
@@ -128,15 +130,20 @@ async function everythingIsTold(): Promise<void> {
 /** The pool of a process that dies when this statement has been carried out. */
 function dyingAfter(name: string, pool: Pool): Pool {
   let dead = false;
-  const query = pool.query.bind(pool) as (given: { name?: string }) => Promise<unknown>;
-  return Object.assign(Object.create(pool) as Pool, {
-    query: async (given: { name?: string }) => {
-      if (dead) throw new Error("the process is dead");
-      const result = await query(given);
-      dead = given.name === name;
-      return result;
-    },
+  return aroundQueries(pool, async (ask, [statement]) => {
+    if (dead) throw new Error("the process is dead");
+    const result = await ask();
+    dead = (statement as { name?: string }).name === name;
+    return result;
   });
+}
+
+/** Two accounts, of which the one is to be deleted, and the other gets its namespace. */
+async function oneAfterTheOther(name: string) {
+  const accounts = createAccounts({ pool: fixture.pool, onDelete: cancelAccountRuns });
+  const gone = await accounts.create({ name: `gone ${name}` });
+  const next = await accounts.create({ name: `next ${name}` });
+  return { accounts, gone, next };
 }
 
 async function refused(run: ClaimedRun): Promise<void> {
@@ -810,9 +817,7 @@ describe("refused at its start", () => {
     await reconcile(of);
     const run = await claimOne(fixture.queue, of);
     await halt(of);
-    const other = await openTransaction(fixture.pool, "select from runs where id = $1 for update", [
-      run.id,
-    ]);
+    const other = await lockedRunsOf(fixture, of);
     const refusing = refused(run);
     await untilLockWaits(fixture.pool);
     await fixture.pool.query(
@@ -968,12 +973,7 @@ describe("dropped by a change", () => {
 
   for (const due of [true, false])
     test(`with its account, ${due ? "due" : "prepared"}: it runs when another account has the namespace`, async () => {
-      const { pool } = fixture;
-      const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
-      const [gone, next] = [
-        await accounts.create({ name: `gone ${due}` }),
-        await accounts.create({ name: `next ${due}` }),
-      ];
+      const { accounts, gone, next } = await oneAfterTheOther(String(due));
       const at = Date.now() + (due ? -1_000 : 10_000);
       const of = { ...once(at), id: "applied", account: gone.id };
       await reconcile(of);
@@ -986,12 +986,7 @@ describe("dropped by a change", () => {
     });
 
   test("at its start, when its account was deleted meanwhile: the same", async () => {
-    const { pool } = fixture;
-    const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
-    const [gone, next] = [
-      await accounts.create({ name: "gone late" }),
-      await accounts.create({ name: "next late" }),
-    ];
+    const { accounts, gone, next } = await oneAfterTheOther("late");
     const at = Date.now() - 1_000;
     const of = { ...once(at), id: "applied", account: gone.id };
     await reconcile(of);
@@ -1010,12 +1005,7 @@ describe("dropped by a change", () => {
   });
 
   test("at its start, when its namespace got another account meanwhile: the leader is told, and it runs", async () => {
-    const { pool } = fixture;
-    const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
-    const [gone, next] = [
-      await accounts.create({ name: "gone under way" }),
-      await accounts.create({ name: "next at once" }),
-    ];
+    const { accounts, gone, next } = await oneAfterTheOther("under way");
     const at = Date.now() - 1_000;
     const of = { ...once(at), id: "applied", account: gone.id };
     await reconcile(of);

@@ -9,6 +9,7 @@ import {
   failure,
   fallDue,
   job,
+  lockedRunsOf,
   measured,
   retry,
   runsFixture,
@@ -20,8 +21,10 @@ import {
   type RunsFixture,
 } from "./runs-fixture.ts";
 import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
-import { createPool, type Pool } from "../../../src/postgres/pool.ts";
+import { createPool } from "../../../src/postgres/pool.ts";
+import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
+import { aroundQueries } from "../../postgres/around-queries.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
 import { openTransaction } from "../../postgres/open-transaction.ts";
@@ -47,15 +50,12 @@ const expireLease = (id: string) =>
   ]);
 const renewed = (...runs: { id: string }[]) => new Map(runs.map(({ id }) => [id, "renewed"]));
 
-/** The pool, with which `act` comes before each statement that has the word. */
-function beforeQuery(pool: Pool, word: string, act: () => Promise<unknown>): Pool {
-  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>;
-  return Object.assign(Object.create(pool) as Pool, {
-    query: async (...given: unknown[]) => {
-      if (JSON.stringify(given).includes(word)) await act();
-      return query(...given);
-    },
-  });
+/** A claim of the job's run that was lost while its worker slept: the run waits to be claimed by another. */
+async function lostClaim(of: Job): Promise<ClaimedRun> {
+  const run = await claimed(fixture, of);
+  await expireLease(run.id);
+  expect((await fixture.queue.reap()).requeued).toBe(1);
+  return run;
 }
 
 describe("claim", () => {
@@ -155,11 +155,7 @@ describe("claim", () => {
   test("waits for nobody who holds a run", async () => {
     const [held, free] = [job(), job()];
     for (const of of [held, free]) await fixture.apply(of, { create: [scheduled(Date.now() - 1)] });
-    const holder = await openTransaction(
-      fixture.pool,
-      "select from runs where job_uid = $1 for update",
-      [held.uid],
-    );
+    const holder = await lockedRunsOf(fixture, held);
     const run = await claimOne(fixture.queue, free);
     await holder.rollback();
     expect(run.jobUid).toBe(free.uid);
@@ -264,11 +260,7 @@ describe("start", () => {
   test("refused when the lease runs out while somebody holds the row", async () => {
     const of = job();
     const run = await claimed(fixture, of);
-    const holder = await openTransaction(
-      fixture.pool,
-      "select from runs where id = $1 for update",
-      [run.id],
-    );
+    const holder = await lockedRunsOf(fixture, of);
     const starting = fixture.queue.start([run]);
     await untilLockWaits(fixture.pool);
     await holder.client.query("update runs set lease_until = clock_timestamp() where id = $1", [
@@ -301,9 +293,7 @@ describe("start", () => {
 
   test("what has been started stays, whoever asks for it once more when its job no longer wants it", async () => {
     const of = job();
-    const asleep = await claimed(fixture, of);
-    await expireLease(asleep.id);
-    await fixture.queue.reap();
+    const asleep = await lostClaim(of);
     const run = await startOne(fixture.anotherQueue(), of);
     await fixture.pool.query("update job_cursors set startable = false where job_uid = $1", [
       of.uid,
@@ -317,9 +307,7 @@ describe("start", () => {
 
   test("what another worker has claimed stays as well", async () => {
     const of = job();
-    const asleep = await claimed(fixture, of);
-    await expireLease(asleep.id);
-    await fixture.queue.reap();
+    const asleep = await lostClaim(of);
     const run = await claimOne(fixture.anotherQueue(), of);
     const paused = "update job_cursors set startable = $2 where job_uid = $1";
     await fixture.pool.query(paused, [of.uid, false]);
@@ -431,9 +419,7 @@ describe("close", () => {
 
   test("a stale token closes nothing, and gives nothing back for a retry", async () => {
     const of = job();
-    const stale = await claimed(fixture, of);
-    await expireLease(stale.id);
-    expect((await fixture.queue.reap()).requeued).toBe(1);
+    const stale = await lostClaim(of);
     const run = await claimOne(fixture.anotherQueue(), of, { worker: "w2" });
     expect(await fixture.queue.start([stale])).toEqual(new Set());
     expect(await fixture.queue.start([run])).toEqual(new Set([run.id]));
@@ -738,11 +724,7 @@ describe("release and renew", () => {
     const [mine, free] = [await claimed(fixture, locked), await claimed(fixture, other)];
     await fixture.queue.start([mine, free]);
     for (const { id } of [mine, free]) await expireLease(id);
-    const administrator = await openTransaction(
-      fixture.pool,
-      "select from runs where id = $1 for update",
-      [mine.id],
-    );
+    const administrator = await lockedRunsOf(fixture, locked);
     const partly = new Map([
       [mine.id, "locked"],
       [free.id, "renewed"],
@@ -845,13 +827,12 @@ describe("reap", () => {
     const of = job();
     const run = await claimed(fixture, of);
     await expireLease(run.id);
-    const holder = await openTransaction(
-      fixture.pool,
-      "select from runs where id = $1 for update",
-      [run.id],
-    );
+    const holder = await lockedRunsOf(fixture, of);
     const reaper = fixture.anotherQueue(
-      beforeQuery(fixture.pool, "held_until", () => holder.rollback()),
+      aroundQueries(fixture.pool, async (ask, given) => {
+        if (JSON.stringify(given).includes("held_until")) await holder.rollback();
+        return ask();
+      }),
     );
     expect(await reaper.reap()).toEqual({ requeued: 0, interrupted: 0 });
     expect(await fixture.executionsOf(of)).toEqual([]);

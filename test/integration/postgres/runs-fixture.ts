@@ -21,7 +21,9 @@ import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
+import { aroundQueries } from "../../postgres/around-queries.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
+import { openTransaction, type OpenTransaction } from "../../postgres/open-transaction.ts";
 
 export interface RunsFixture {
   url: string;
@@ -109,14 +111,11 @@ export async function runsFixture(
 /** The pool, and how much the largest of its results had in it, in characters of JSON. */
 export function measured(pool: Pool): { pool: Pool; most: () => number } {
   let most = 0;
-  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: unknown[] }>;
   return {
-    pool: Object.assign(Object.create(pool) as Pool, {
-      query: async (...given: unknown[]) => {
-        const result = await query(...given);
-        most = Math.max(most, JSON.stringify(result.rows).length);
-        return result;
-      },
+    pool: aroundQueries(pool, async (ask) => {
+      const result = await ask();
+      most = Math.max(most, JSON.stringify(result.rows).length);
+      return result;
     }),
     most: () => most,
   };
@@ -252,6 +251,14 @@ export async function fallDue({ pool }: Pick<RunsFixture, "pool">, of: Job): Pro
       where job_uid = $1`,
     [of.uid],
   );
+}
+
+/** Locks the rows of the job's runs, until the transaction is ended or the test is over. */
+export async function lockedRunsOf(
+  { pool }: Pick<RunsFixture, "pool">,
+  of: Job,
+): Promise<OpenTransaction> {
+  return openTransaction(pool, "select from runs where job_uid = $1 for update", [of.uid]);
 }
 
 /** Claims the only run that waits, which must be the job's. */

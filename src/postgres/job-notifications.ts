@@ -41,8 +41,8 @@ async function notify(
 /**
  * Tells of jobs after a commit, without waiting: what is told while a notification is on its way goes into the next
  * one. Not part of the transaction that did the work, because the commits of notifying transactions are serialised
- * across the whole server, and one that only notifies has nothing to flush. If the database fails meanwhile, only a
- * hint is lost.
+ * across the whole server, and one that only notifies has nothing to flush. What could not be told because the database
+ * was away is told with the next news; if this process ends before, only hints are lost.
  */
 export function createJobNotifier({ database }: { database: Queryable }): {
   notify(channel: string, jobUids: Iterable<string>): void;
@@ -50,24 +50,32 @@ export function createJobNotifier({ database }: { database: Queryable }): {
   let waiting = new Map<string, Set<string>>();
   let notifying = false;
 
+  function add(channel: string, jobUids: Iterable<string>): void {
+    const uids = waiting.get(channel) ?? new Set();
+    for (const uid of jobUids) uids.add(uid);
+    if (uids.size > 0) waiting.set(channel, uids);
+  }
+
   async function drain(): Promise<void> {
     // Collects everything that is told in the same turn of the event loop.
     await Promise.resolve();
     while (waiting.size > 0) {
       const news = waiting;
       waiting = new Map();
-      await notify(database, news).catch(() => {});
+      try {
+        await notify(database, news);
+      } catch {
+        for (const [channel, jobUids] of news) add(channel, jobUids);
+        break;
+      }
     }
     notifying = false;
   }
 
   return {
     notify(channel, jobUids) {
-      const uids = waiting.get(channel) ?? new Set();
-      for (const uid of jobUids) uids.add(uid);
-      if (uids.size === 0) return;
-      waiting.set(channel, uids);
-      if (notifying) return;
+      add(channel, jobUids);
+      if (notifying || waiting.size === 0) return;
       notifying = true;
       void drain();
     },

@@ -46,6 +46,10 @@ export function createRunQueue(options: {
       notifier.notify(CURSORS_CHANNEL, cursors);
       for (const id of runs.keys()) ids.add(id);
     });
+    // A former try may have closed these, and its answer was lost: then nobody has been told of them.
+    const others = closings.flatMap(({ run }) => (ids.has(run.id) ? [] : [run.jobUid]));
+    notifier.notify(CLOSED_CHANNEL, others);
+    notifier.notify(CURSORS_CHANNEL, others);
     return ids;
   }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   asLast,
   change,
@@ -20,7 +20,12 @@ import {
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
-import { CLOSED_CHANNEL, createNotifications } from "../../../src/postgres/notifications.ts";
+import {
+  CLOSED_CHANNEL,
+  createNotifications,
+  CURSORS_CHANNEL,
+  type Notifications,
+} from "../../../src/postgres/notifications.ts";
 import { createPool } from "../../../src/postgres/pool.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { createRunQueue } from "../../../src/postgres/run-queue.ts";
@@ -1051,25 +1056,63 @@ describe("history", () => {
   });
 });
 
-test("what one statement of a batch has closed is told, also when a later one is refused", async () => {
-  const told: string[] = [];
-  const notifications = createNotifications({ url: fixture.url, applicationName: "test" });
-  const listening = Promise.withResolvers<void>();
-  notifications.on(CLOSED_CHANNEL, (payload) => {
-    if (payload === undefined) listening.resolve();
-    else told.push(...payload.split(","));
+describe("who is told of what was closed", () => {
+  let told: Map<string, string[]>;
+  let notifications: Notifications;
+
+  beforeEach(async () => {
+    told = new Map();
+    notifications = createNotifications({ url: fixture.url, applicationName: "test" });
+    for (const channel of [CLOSED_CHANNEL, CURSORS_CHANNEL]) {
+      const listening = Promise.withResolvers<void>();
+      const uids: string[] = [];
+      told.set(channel, uids);
+      notifications.on(channel, (payload) => {
+        if (payload === undefined) listening.resolve();
+        else uids.push(...payload.split(","));
+      });
+      await listening.promise;
+    }
   });
-  await listening.promise;
-  const [over, refused] = [job(), job()];
-  const [first, second] = [await claimed(fixture, over), await claimed(fixture, refused)];
-  await fixture.queue.start([first, second]);
-  const later = retry(second, Date.now() + 3_600_000);
-  const closing = fixture.queue.close([
-    success(first),
-    { ...later, execution: { ...later.execution, errorMessage: "PostgreSQL takes no \0" } },
-  ]);
-  await expect(closing).rejects.toThrow("invalid byte sequence");
-  await expect.poll(() => told).toEqual([over.uid]);
-  await notifications.close();
-  await fixture.queue.close([later]);
+
+  afterEach(() => notifications.close());
+
+  test("each statement of a batch is told, also when a later one is refused", async () => {
+    const [over, refused] = [job(), job()];
+    const [first, second] = [await claimed(fixture, over), await claimed(fixture, refused)];
+    await fixture.queue.start([first, second]);
+    const later = retry(second, Date.now() + 3_600_000);
+    const closing = fixture.queue.close([
+      success(first),
+      { ...later, execution: { ...later.execution, errorMessage: "PostgreSQL takes no \0" } },
+    ]);
+    await expect(closing).rejects.toThrow("invalid byte sequence");
+    await expect.poll(() => told.get(CLOSED_CHANNEL)).toEqual([over.uid]);
+    await fixture.queue.close([later]);
+  });
+
+  test("a closing whose answer was lost is told when it is repeated", async () => {
+    let lost = false;
+    const queue = fixture.anotherQueue(
+      aroundQueries(fixture.pool, async (ask) => {
+        const answer = await ask();
+        if (lost) return answer;
+        lost = true;
+        throw new DependencyUnavailable("postgres");
+      }),
+    );
+    const at = Date.now() - 1_000;
+    const of = job({ spec: spec({ schedule: { kind: "once", at } }) });
+    const run = await startedRun(fixture, of, { at, once: "fired" });
+    await expect(queue.close([success(run)])).rejects.toThrow(DependencyUnavailable);
+    expect(await queue.close([success(run)])).toEqual(new Set());
+    await expect
+      .poll(() => told)
+      .toEqual(
+        new Map([
+          [CLOSED_CHANNEL, [of.uid]],
+          [CURSORS_CHANNEL, [of.uid]],
+        ]),
+      );
+  });
 });

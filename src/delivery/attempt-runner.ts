@@ -74,6 +74,8 @@ export function createAttemptRunner(options: {
     try {
       await deliver(ready, flight);
     } catch (error) {
+      // The lease runs out, and a reaper closes the run as interrupted. Renewed, it would stay under way for good.
+      leases.remove(run);
       log.error({ err: error, run: run.id }, "an attempt could not be concluded");
     } finally {
       if (inFlight.get(run.id) === flight) inFlight.delete(run.id);

@@ -109,13 +109,14 @@ test("nor of what an open circuit has put off, which says nothing about the work
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
-test("an attempt that breaks off without a word gives its leave and its slot back", async () => {
-  const { runner, ready, verdicts, free } = launching({
+test("an attempt that breaks off without a word gives its leave and its slot back, and lets its lease run out", async () => {
+  const { runner, ready, run, verdicts, forgotten, free } = launching({
     attempt: () => Promise.reject(new Error("ours")),
   });
   runner.launch(ready);
   await runner.idle();
   expect(verdicts).toEqual(["neutral"]);
+  expect(forgotten).toEqual([run]);
   expect(free()).toBe(true);
 });
 

@@ -205,9 +205,8 @@ function recordOf({
   jobUid,
   jobId,
   notBefore,
-  spec: { schedule },
 }: ClaimedRecord): ClaimedRecord {
-  return { id, claimToken, account, jobUid, jobId, notBefore, spec: { schedule } };
+  return { id, claimToken, account, jobUid, jobId, notBefore };
 }
 
 /** Up to the next quarter of a second, so that a thousand postponed runs take a handful of statements. */

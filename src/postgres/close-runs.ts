@@ -62,13 +62,11 @@ const HALTS = "(c.generation = any(f.halted) is true)";
 
 /**
  * SQL: whether what is written for judged job `j` is right only if its cursor `c` still has the version that was
- * judged. True for a halt and for a settled one-time job. Also for every one-time job, which may be given another
- * time while its run ends, or put back to the time of that run, and for a cron job that becomes a one-time job
- * which awaits the run. And for a retry: somebody who changes the job meanwhile does not see that a run waits, and
- * so does not drop it.
+ * judged. True for a halt and for a settled one-time job. Also for one that awaits a run by now: it may just have
+ * been put back to the time of this one, or have been a cron job. And for a retry: somebody who changes the job
+ * meanwhile does not see that a run waits, and so does not drop it.
  */
-const RELIES = `(j.halts or j.settles or j.one_time is true or j.retries
-  or (j.final is not null and c.once = 'fired'))`;
+const RELIES = `(j.halts or j.settles or j.retries or (j.final is not null and c.once = 'fired'))`;
 
 /** Ids of the runs that were still held, and uids of the jobs whose cursor has a new version, between commas. */
 interface ClosedRow {
@@ -81,7 +79,7 @@ const columns = ["account", ...EXECUTION_COLUMNS].join(", ");
 
 /** SQL: what is known of an attempt from run `r` and its input `i`. */
 const ATTEMPTED = `uuidv7() as id, r.id as run_id, r.account, r.job_id, r.job_uid, r.generation, r.trigger,
-  r.scheduled_at, i.one_time, i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at`;
+  r.scheduled_at, i.status, i.http_status, i.duration_ms, i.error_message, i.executed_at`;
 
 /** Runs that are over: their rows are deleted. */
 const ENDED = {
@@ -151,9 +149,8 @@ async function closeOnce(
     name,
     text: `with input as (
        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[],
-                            $7::timestamptz[], $8::text[], $9::timestamptz[], $10::boolean[])
-         as i(id, token, status, http_status, duration_ms, error_message, executed_at, next, retry_at,
-              one_time)
+                            $7::timestamptz[], $8::text[], $9::timestamptz[])
+         as i(id, token, status, http_status, duration_ms, error_message, executed_at, next, retry_at)
      ), mine as (
        ${mine}
      ), executed as (
@@ -173,7 +170,6 @@ async function closeOnce(
               array_agg(generation) filter (where ${FINAL}) over job as final,
               array_agg(status) filter (where ${FINAL}) over job as outcomes,
               array_agg(scheduled_at) filter (where ${FINAL}) over job as times,
-              bool_or(one_time) filter (where ${FINAL}) over job as one_time,
               bool_or(next = 'retry') over job as retries
          from mine
        window job as (partition by job_uid order by executed_at desc, id desc
@@ -216,7 +212,6 @@ async function closeOnce(
       column(({ execution }) => isoUtc(execution.executedAt)),
       column(({ next }) => next),
       column((closing) => (closing.next === "retry" ? isoUtc(closing.notBefore) : null)),
-      column(({ run }) => String(run.spec.schedule.kind === "once")),
     ],
   });
   const ids = new Set(rows[0]?.closed?.split(","));

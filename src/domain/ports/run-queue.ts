@@ -1,12 +1,8 @@
 import type { Instant } from "../instant.ts";
-import type { JobSpec } from "../job.ts";
 import type { ClaimedRun, Execution } from "../run.ts";
 
 /** A claimed run without what it delivers, for records of which thousands may wait for PostgreSQL. */
-export type ClaimedRecord = Claim &
-  Pick<ClaimedRun, "account" | "jobUid" | "jobId" | "notBefore"> & {
-    spec: Pick<JobSpec, "schedule">;
-  };
+export type ClaimedRecord = Claim & Pick<ClaimedRun, "account" | "jobUid" | "jobId" | "notBefore">;
 
 /** How an attempt ends for its run. */
 export type Closing = {

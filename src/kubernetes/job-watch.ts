@@ -19,6 +19,17 @@ export interface JobWatchDependencies extends Omit<ScopeWatchDependencies, "seve
   listedUnder(): Bindings | undefined;
 }
 
+/** Whose the jobs are said to be. */
+interface Told {
+  /** By the last list. */
+  listedUnder: Bindings;
+  /**
+   * By the lists of single namespaces since. A watch that is opened again goes on from here: what got its former account
+   * back meanwhile is as the last list has it, but not as it was told of later.
+   */
+  relistedUnder: Map<Scope, Bindings>;
+}
+
 /** When more namespaces than these are bound anew at once, all jobs are listed. */
 const MOST_RELISTED = 20;
 
@@ -27,6 +38,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
   const { accountNamespaces, scopes } = dependencies;
   const several = scopes.length > 1;
   const ofScope = createScopeWatch({ ...dependencies, several });
+  let told: Told | undefined;
 
   /**
    * Follows a scope, and lists the jobs of its namespaces that are bound to another account than under these bindings.
@@ -34,10 +46,12 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
    */
   async function* watchScope(
     scope: Scope,
-    from: { position: string; bindings: Bindings },
+    from: { position: string; told: Told },
     signal: AbortSignal,
   ): AsyncGenerator<JobEvent> {
-    let { position, bindings } = from;
+    let { position } = from;
+    const { listedUnder, relistedUnder } = from.told;
+    let bindings = relistedUnder.get(scope) ?? listedUnder;
     const relisted = new Relisted();
     const isWatched = (namespace: string): boolean => scope === undefined || namespace === scope;
     while (!signal.aborted) {
@@ -65,6 +79,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
         if (scope !== undefined && isUnlisted(position)) continue;
         for (const namespace of rebound)
           yield* ofScope.relist(namespace, { position, relisted }, signal);
+        if (!signal.aborted) relistedUnder.set(scope, bindings);
       } catch (error) {
         // The caller would watch from the same position, and be told what is older than the list.
         if (relisted.isAhead && !(error instanceof ChangeUnread))
@@ -80,7 +95,7 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
 
   /** The changes of all scopes, until one of them fails. The caller then aborts the signal, which ends the others. */
   async function* watchAll(
-    from: { position: string; bindings: Bindings },
+    from: { position: string; told: Told },
     signal: AbortSignal,
   ): AsyncGenerator<JobEvent> {
     if (!several && scopes[0] === undefined) {
@@ -103,9 +118,10 @@ export function createJobWatch(dependencies: JobWatchDependencies): JobStore["wa
 
   return async function* watch(position, signal) {
     const ending = new AbortController();
-    const bindings = dependencies.listedUnder() ?? (await accountNamespaces.bindings());
+    const listedUnder = dependencies.listedUnder() ?? (await accountNamespaces.bindings());
+    if (told?.listedUnder !== listedUnder) told = { listedUnder, relistedUnder: new Map() };
     try {
-      yield* watchAll({ position, bindings }, AbortSignal.any([signal, ending.signal]));
+      yield* watchAll({ position, told }, AbortSignal.any([signal, ending.signal]));
     } finally {
       ending.abort();
     }

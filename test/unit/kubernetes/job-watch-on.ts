@@ -10,6 +10,7 @@ export function jobWatchOn(
   options: Pick<JobWatchDependencies, "accountNamespaces" | "scopes" | "memory">,
   time = new FakeTime(0),
 ): JobStore["watch"] {
+  const nothingBound = new Map<string, string>();
   return createJobWatch({
     ...options,
     client: client as KubernetesClient,
@@ -17,6 +18,6 @@ export function jobWatchOn(
     timers: time,
     random: () => 0.5,
     metrics: createMetrics({ version: "test", nodeMetrics: false }),
-    listedUnder: () => new Map(),
+    listedUnder: () => nothingBound,
   });
 }

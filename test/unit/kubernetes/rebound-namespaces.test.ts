@@ -29,7 +29,10 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
     /** What each watch tells, the first one first; it ends there if it is lost, and is silent otherwise. */
     watches: [] as object[][],
     lost: false,
+    /** Whoever asked for the list wants nothing any more when it comes. */
+    tooLate: false,
   };
+  let stop = new AbortController();
   let bound: Bindings = new Map();
   let change = Promise.withResolvers<void>();
   /** From now on these namespaces, and no others, are bound. */
@@ -39,10 +42,12 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
     change = Promise.withResolvers();
   };
   const client: Pick<KubernetesClient, "call" | "watch"> = {
-    async call({ path, query }) {
+    async call({ path, query, signal }) {
       if (query?.["limit"] === 1)
         return { metadata: { resourceVersion: "99" }, items: [] } as never;
       asked.push(`list ${nameIn(path)}`);
+      if (server.tooLate) stop.abort();
+      signal?.throwIfAborted();
       const page = Number(query?.["continue"] ?? 0);
       const next = page + 1 < server.pages.length ? String(page + 1) : "";
       const metadata = { resourceVersion: server.listedAt, continue: next };
@@ -71,7 +76,8 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
   /** What comes up to `last`; `on` hears of each. */
   const until = async (last: string, on: (line: string) => void = () => undefined) => {
     const lines: string[] = [];
-    for await (const event of watch(from, new AbortController().signal)) {
+    stop = new AbortController();
+    for await (const event of watch(from, stop.signal)) {
       lines.push(lineOf(event));
       on(lineOf(event));
       if (lineOf(event) === last) break;
@@ -173,4 +179,31 @@ test("a watch that is lost before it has come as far as the list asks for a list
     }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(version === "9" ? PositionExpired : DependencyUnavailable);
   }
+});
+
+test("one that gets its former account back while no watch is open is listed once more", async () => {
+  const { asked, bind, server, until } = world();
+  server.pages = [[job("a", "5")]];
+  server.watches = [[], [told("MODIFIED", "a", "11")]];
+  bind("team");
+  const lost = until("nothing", (line) => {
+    if (line === "a of account-of-team at 1") server.lost = true;
+  });
+  await expect(lost).rejects.toThrow(DependencyUnavailable);
+  bind();
+  server.lost = false;
+  asked.length = 0;
+  expect(await until("a of account-of-team at 1")).toEqual(["at 1", "a of account-of-team at 1"]);
+  expect(asked).toEqual(["watch all from 1", "list team"]);
+});
+
+test("one whose list was broken off is listed once more", async () => {
+  const { asked, bind, server, until } = world();
+  server.pages = [[job("a", "5")]];
+  server.tooLate = true;
+  bind("team");
+  expect(await until("nothing")).toEqual(["at 1"]);
+  server.tooLate = false;
+  await until("a of account-of-team at 1");
+  expect(asked).toEqual(["watch all from 1", "list team", "watch all from 1", "list team"]);
 });

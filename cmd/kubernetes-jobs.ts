@@ -62,18 +62,6 @@ function createScheduling(options: {
   const { configuration, memory } = options;
   const instance = configuration.podName ?? hostname();
   const events = createEventRecorder({ client, instance, monotonic, timers, wallClock, metrics });
-  const reporter = createStatusWriter({
-    client,
-    memory,
-    history,
-    circuits,
-    events,
-    clock,
-    monotonic,
-    timers,
-    metrics,
-    log,
-  });
   const election = createLeaseElection({
     client: electorClient,
     namespace: required(configuration, "podNamespace"),
@@ -84,6 +72,19 @@ function createScheduling(options: {
     timers,
     random,
     wallClock,
+    log,
+  });
+  const reporter = createStatusWriter({
+    client,
+    memory,
+    history,
+    circuits,
+    events,
+    leadership: election,
+    clock,
+    monotonic,
+    timers,
+    metrics,
     log,
   });
   const leadership: Leadership = {

@@ -5,6 +5,7 @@ import type { JobOutline } from "../domain/job-outline.ts";
 import { nextRunAt } from "../domain/job-status.ts";
 import type { Circuits } from "../domain/ports/circuits.ts";
 import type { Clock, Monotonic, Timers } from "../domain/ports/clock.ts";
+import type { Leadership } from "../domain/ports/leadership.ts";
 import type { JobHistory, RunHistory } from "../domain/ports/run-history.ts";
 import type { Reconciled, StatusReporter } from "../domain/ports/status-reporter.ts";
 import { createSharedValues } from "../domain/shared-values.ts";
@@ -30,6 +31,8 @@ export interface StatusWriterDependencies {
   history: Pick<RunHistory, "summary">;
   circuits: Pick<Circuits, "listAll">;
   events: Pick<EventRecorder, "record" | "dropHeldBack">;
+  /** Asked before each look and write: after the process was stopped, `clear` may come too late. */
+  leadership: Pick<Leadership, "holds">;
   clock: Clock;
   monotonic: Monotonic;
   timers: Timers;
@@ -81,7 +84,8 @@ const MOST_DESTINATIONS = 16_384;
  * then ever less often.
  */
 export function createStatusWriter(dependencies: StatusWriterDependencies): StatusWriter {
-  const { client, memory, history, events, clock, monotonic, timers, metrics } = dependencies;
+  const { client, memory, history, events, leadership, clock, monotonic, timers, metrics } =
+    dependencies;
   const settleMs = dependencies.settleMs ?? 1_000;
   const perSecond = dependencies.writesPerSecond ?? 50;
   const circuits = createOpenCircuits({ circuits: dependencies.circuits, monotonic });
@@ -240,7 +244,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   }
 
   function startWrites(): void {
-    while (writing.size < CONCURRENT_WRITES) {
+    while (writing.size < CONCURRENT_WRITES && leadership.holds()) {
       const uid = dirty.next(monotonic() - settleMs, writing);
       if (uid === undefined || !bucket.take()) return;
       dirty.take(uid);
@@ -294,7 +298,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
     },
     async run(signal) {
       while (!signal.aborted) {
-        if (clock.known && entries.size > 0) {
+        if (clock.known && entries.size > 0 && leadership.holds()) {
           try {
             await lookAtCircuits();
             await look();

@@ -39,6 +39,7 @@ function world() {
   const warnings: unknown[] = [];
   const told: NewEvent[] = [];
   const dropped: number[] = [];
+  const leadership = { held: true, holds: () => leadership.held };
   const call = async (asked: Parameters<KubernetesClient["call"]>[0]): Promise<never> => {
     const [, { value }] = asked.body as [unknown, { value: Required<ScheduledJobStatus> }];
     const { promise, resolve, reject } = Promise.withResolvers<never>();
@@ -63,6 +64,7 @@ function world() {
       },
     },
     circuits: { listAll: async () => circuits },
+    leadership,
     clock: time,
     timers: time,
     monotonic: () => time.now(),
@@ -83,7 +85,7 @@ function world() {
   };
   const seconds = (count: number) => time.advanceTo(time.now() + count * 1_000);
   const seen = { looks, looked, writes, warnings, told, dropped };
-  return { time, memory, writer, history, circuits, ...seen, report, seconds };
+  return { time, memory, writer, leadership, history, circuits, ...seen, report, seconds };
 }
 
 const yearly = (change: Parameters<typeof aJob>[0] = {}) => {
@@ -269,6 +271,30 @@ describe("writes", () => {
     await seconds(400);
     expect([writer.behind, writes, warnings]).toEqual([0, [], []]);
   });
+});
+
+test("nothing is written or read while leadership has run out, although nobody has said so yet", async () => {
+  const { report, leadership, writes, looks, seconds } = world();
+  report(yearly());
+  await seconds(1);
+  leadership.held = false;
+  looks.length = 0;
+  await seconds(60);
+  expect([writes, looks]).toEqual([[], []]);
+  leadership.held = true;
+  await seconds(1);
+  expect(writes).toHaveLength(1);
+});
+
+test("nothing is written when leadership has run out while the history was read", async () => {
+  const { report, leadership, writes, looks, seconds } = world();
+  report(yearly());
+  await seconds(1);
+  looks.length = 0;
+  leadership.holds = () => looks.length === 0;
+  report(yearly());
+  await seconds(60);
+  expect([writes, looks.length]).toEqual([[], 1]);
 });
 
 describe("why a job is not ready", () => {

@@ -27,6 +27,7 @@ describe.runIf(inject("tokenSecret") !== "")(
     test.each([
       { asked: "an account's jobs", ask: () => store().list({ account, limit: 1 }) },
       { asked: "everybody's jobs", ask: () => store().list({ limit: 1 }) },
+      { asked: "one job", ask: () => store().get(account, "job") },
       { asked: "a new job", ask: () => store().create({ account, id: "job", spec: aSpec() }) },
       { asked: "whether it is ready", ask: () => store().ping() },
     ])("asked for $asked: 503, and log and answer say what is missing", async ({ ask }) => {

@@ -2,10 +2,15 @@ import { addAbortSignal, PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import type { Bindings } from "../../../src/domain/ports/account-namespaces.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
-import { PositionExpired, type JobEvent } from "../../../src/domain/ports/job-store.ts";
+import {
+  ChangeUnread,
+  PositionExpired,
+  type JobEvent,
+} from "../../../src/domain/ports/job-store.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { untilAborted } from "../../../src/waiting/until-aborted.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { settle } from "../controller/controller-world.ts";
 import { jobWatchOn } from "./job-watch-on.ts";
 
 const job = (uid: string, resourceVersion: string) => ({
@@ -31,7 +36,10 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
     lost: false,
     /** Whoever asked for the list wants nothing any more when it comes. */
     tooLate: false,
+    /** Nobody can say whose a job is. */
+    databaseAway: false,
   };
+  let listedUnder: Bindings = new Map();
   let stop = new AbortController();
   let bound: Bindings = new Map();
   let change = Promise.withResolvers<void>();
@@ -61,9 +69,15 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
       return addAbortSignal(signal, body) as never;
     },
   };
+  const accounts = namespaceAccounts(["team"]);
   const watch = jobWatchOn(client, {
+    listedUnder: () => listedUnder,
     accountNamespaces: {
-      ...namespaceAccounts(["team"]),
+      ...accounts,
+      async accountOf(namespace) {
+        if (server.databaseAway) throw new DependencyUnavailable("postgresql");
+        return accounts.accountOf(namespace);
+      },
       async changedSince(before, signal) {
         if (before.size === bound.size)
           await untilAborted(change.promise, signal).catch(() => undefined);
@@ -72,9 +86,13 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
     },
     scopes,
   });
-  const from = scopes.map((scope) => (scope === undefined ? "1" : `${scope}=1`)).join("&");
+  const beginning = scopes.map((scope) => (scope === undefined ? "1" : `${scope}=1`)).join("&");
   /** What comes up to `last`; `on` hears of each. */
-  const until = async (last: string, on: (line: string) => void = () => undefined) => {
+  const until = async (
+    last: string,
+    on: (line: string) => void = () => undefined,
+    from = beginning,
+  ) => {
     const lines: string[] = [];
     stop = new AbortController();
     for await (const event of watch(from, stop.signal)) {
@@ -84,7 +102,11 @@ function world(scopes: readonly (string | undefined)[] = [undefined]) {
     }
     return lines;
   };
-  return { asked, bind, server, until };
+  /** All jobs are listed. */
+  const listAll = (): void => {
+    listedUnder = bound;
+  };
+  return { asked, bind, server, until, listAll, halt: () => stop.abort() };
 }
 
 function lineOf(event: JobEvent): string {
@@ -206,4 +228,39 @@ test("one whose list was broken off is listed once more", async () => {
   server.tooLate = false;
   await until("a of account-of-team at 1");
   expect(asked).toEqual(["watch all from 1", "list team", "watch all from 1", "list team"]);
+});
+
+test("one that was bound when all jobs were listed again, and is so no more, is listed", async () => {
+  const { asked, bind, until, listAll, server } = world();
+  server.watches = [[told("ADDED", "b", "2")]];
+  await until("b of account-of-team at 2");
+  bind("team");
+  listAll();
+  bind();
+  server.pages = [[job("a", "5")]];
+  await until("a of account-of-team at 1");
+  expect(asked).toEqual(["watch all from 1", "watch all from 1", "list team"]);
+});
+
+test("one that cannot be listed waits until it can", async () => {
+  const { asked, bind, until, halt } = world(["other", "team"]);
+  const watching = until("nothing", undefined, "other=1&team=refused");
+  bind("team");
+  await settle();
+  halt();
+  expect(await watching).toEqual(["at other=1&team=refused"]);
+  expect(asked).toEqual(["watch other from 1"]);
+});
+
+test("a job of which nobody can say whose it is, behind such a list, is told of as such", async () => {
+  const { bind, server, until } = world();
+  const { metadata, spec } = job("x", "6");
+  const elsewhere = { metadata: { ...metadata, namespace: "elsewhere" }, spec };
+  server.watches = [[], [{ type: "ADDED", object: elsewhere }]];
+  server.pages = [[job("a", "5")]];
+  bind("team");
+  const broken = until("nothing", (line) => {
+    if (line === "a of account-of-team at 1") server.databaseAway = true;
+  });
+  await expect(broken).rejects.toThrow(ChangeUnread);
 });

@@ -23,8 +23,7 @@ export async function alreadyAttempted(
        from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[])
               as i(job_uid, account, job_id, scheduled_at, key)
       where exists (
-          select from executions e
-           where e.account = i.account and e.job_id = i.job_id and ${ofFireTime("i.job_uid", "i.scheduled_at")})
+          select from executions e where ${ofFireTime("i", "i.scheduled_at")})
          or ${UNDER_WAY}`,
     [
       putBack.map(({ job }) => job.uid),
@@ -112,11 +111,18 @@ async function keepStartedCron(
 }
 
 /**
- * SQL: whether execution `e` is of this fire time. Executions from before it are not read, since a former cron job
- * may have years of them; the minute allows for a worker whose clock is slow.
+ * SQL: whether execution `e` is of this fire time of `job`, also under a deleted account that had the job's namespace
+ * before. Executions from before it are not read, since a former cron job may have years of them; the minute allows
+ * for a worker whose clock is slow.
  */
-export function ofFireTime(jobUid: string, scheduledAt: string): string {
-  return `e.executed_at >= ${scheduledAt} - interval '1 minute' and e.job_uid = ${jobUid}
+export function ofFireTime(job: string, scheduledAt: string): string {
+  return `e.account = any(array(
+      select ${job}.account
+      union all
+      select before.id from accounts a join accounts before on before.namespace = a.namespace
+       where ${byKey("a.id", `${job}.account`)} and before.deleted_at is not null
+    )) and e.job_id = ${job}.job_id
+    and e.executed_at >= ${scheduledAt} - interval '1 minute' and e.job_uid = ${job}.job_uid
     and e.trigger = 'schedule' and ${byKey("e.scheduled_at", scheduledAt)}`;
 }
 
@@ -173,9 +179,7 @@ export async function settleAlreadyRun(
        update job_cursors c
           set version = c.version + 1,
               once = case coalesce(r.last, (
-                  select e.status from executions e
-                   where e.account = c.account and e.job_id = c.job_id
-                     and ${ofFireTime("c.job_uid", "r.scheduled_at")}
+                  select e.status from executions e where ${ofFireTime("c", "r.scheduled_at")}
                    order by e.executed_at desc, e.id desc limit 1
                 ), case when r.succeeded then 'success' end)
                 when 'success' then 'completed' else 'failed' end

@@ -299,9 +299,7 @@ async function insertRuns(
                where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time > i.scheduled_at)
          -- Not "not exists": that could become a join with all executions.
          and exists (
-              select from executions e
-               where e.account = i.account and e.job_id = i.job_id
-                 and ${ofFireTime("i.job_uid", "i.scheduled_at")}) is not true`)}`,
+              select from executions e where ${ofFireTime("i", "i.scheduled_at")}) is not true`)}`,
     values,
   );
   return created + (earlier.rowCount ?? 0);

@@ -645,6 +645,25 @@ describe("put back to a time that it has run at", () => {
     expect(await onceOf(backup)).toBe("completed");
   });
 
+  test("under another account of its namespace: it has run then, whatever the other times were", async () => {
+    const accounts = createAccounts({ pool: fixture.pool, onDelete: cancelAccountRuns });
+    const gone = await accounts.create({ name: "gone before", namespace: "put-back" });
+    const at = Date.now() - 3_000;
+    const of = { ...once(at), id: "applied", account: gone.id };
+    await reconcile(of);
+    await fixture.queue.close([failure(await started(of))]);
+    await accounts.delete(gone.id);
+    await reconcile({ ...of, account: null });
+    const next = await accounts.create({ name: "next there", namespace: "put-back" });
+    const moved = movedTo({ ...of, account: next.id }, at + 1_000);
+    await reconcile(moved);
+    await fixture.queue.close([success(await started(moved))]);
+    const reverted = movedTo(moved, at);
+    await reconcile(reverted);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await onceOf(of)).toBe("failed");
+  });
+
   test("a manual run of a newer generation leaves the outcome to the one at its time", async () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);

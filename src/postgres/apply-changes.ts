@@ -8,11 +8,11 @@ import { alreadyAttempted, keepStarted, ofFireTime, settleAlreadyRun } from "./a
 import { byKey } from "./by-key.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
 import { notifyJobs } from "./job-notifications.ts";
-import { SPECS_AT_A_TIME } from "./job-row.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
 import { withContentErrors } from "./content-errors.ts";
 import { notifyRuns } from "./run-notifications.ts";
+import { storeRevisions } from "./store-revisions.ts";
 
 /** `RunLedger.apply`. */
 export async function applyChanges(
@@ -130,53 +130,6 @@ async function advanceCursors(
   );
   return new Set(rows.map((row) => row.job_uid));
 }
-
-async function storeRevisions(client: Queryable, changes: readonly LedgerChange[]): Promise<void> {
-  // A null revision, from a release without revisions, counts as different: it is not known which spec the number has.
-  const changed = changes.filter(({ from, to }) => from?.revision !== to.revision);
-  for (const { some, texts } of bySize(changed))
-    // One text of JSON, not an array of texts: in an array each quote is escaped, which takes thirty times the memory.
-    await client.query(
-      `insert into job_revisions (job_uid, generation, spec)
-       select * from rows from (unnest($1::uuid[], $2::int[]), json_array_elements($3::json))
-                  as i(job_uid, generation, spec)
-       -- Another spec under a known number: the store has been restored from a backup.
-       on conflict (job_uid, generation) do update set spec = excluded.spec`,
-      [some.map(({ job }) => job.uid), some.map(({ to }) => to.generation), `[${texts.join(",")}]`],
-    );
-}
-
-function* bySize(
-  changes: readonly LedgerChange[],
-): Generator<{ some: LedgerChange[]; texts: string[] }> {
-  let some: LedgerChange[] = [];
-  let texts: string[] = [];
-  let size = 0;
-  for (const change of changes) {
-    const text = textOf(change);
-    some.push(change);
-    texts.push(text);
-    size += text.length;
-    if (size < SPECS_AT_A_TIME) continue;
-    yield { some, texts };
-    [some, texts, size] = [[], [], 0];
-  }
-  if (some.length > 0) yield { some, texts };
-}
-
-/**
- * The spec's JSON with U+FFFD for NUL. A resource may have NUL in places that no rule of its definition checks.
- * PostgreSQL stores such JSON, but then refuses every statement that reads a member of it, and with it all other
- * runs in the statement.
- */
-function textOf({ job, spec }: LedgerChange): string {
-  if (spec === undefined) throw new Error(`the change of job ${job.uid} comes without its spec`);
-  const text = JSON.stringify(spec);
-  return text.includes("\\u0000") ? text.replaceAll(ESCAPED_NUL, "$1\\ufffd") : text;
-}
-
-/** Not if the backslash is itself escaped. */
-const ESCAPED_NUL = /(?<!\\)((?:\\\\)*)\\u0000/g;
 
 /** Which unstarted runs cannot start any more because of this change, and what is recorded about them. */
 function dropOf(change: LedgerChange): Drop[] {

@@ -664,6 +664,38 @@ describe("put back to a time that it has run at", () => {
     expect(await onceOf(of)).toBe("failed");
   });
 
+  const forgottenEnds: { name: string; end: (run: ClaimedRun) => Promise<unknown> }[] = [
+    { name: "fails", end: (run) => fixture.queue.close([failure(run)]) },
+    { name: "gets a 410", end: (run) => fixture.queue.close([failure(run, "halted")]) },
+    { name: "is to be retried", end: (run) => fixture.queue.close([retry(run, Date.now() - 1)]) },
+    {
+      name: "is interrupted",
+      end: async (run) => {
+        await fixture.pool.query(
+          "update runs set lease_until = now() - interval '1 s' where id = $1",
+          [run.id],
+        );
+        expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
+      },
+    },
+  ];
+  for (const { name, end } of forgottenEnds)
+    test(`a run that ${name}, and whose number a restored job store gave to another time: that one's outcome is yet to come`, async () => {
+      const at = Date.now() - 2_000;
+      const backup = once(at + HOUR);
+      const forgotten = movedTo(backup, at);
+      await reconcile(forgotten);
+      const run = await started(forgotten);
+      await takenUpAgain(backup);
+      const moved = movedTo(backup, at + 1_000);
+      expect(moved.generation).toBe(forgotten.generation);
+      await reconcile(moved);
+      await end(run);
+      expect(await onceOf(moved)).toBe("fired");
+      await delivers(moved, at + 1_000);
+      expect(await fixture.executionsOf(moved)).toHaveLength(2);
+    });
+
   test("a manual run of a newer generation leaves the outcome to the one at its time", async () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);

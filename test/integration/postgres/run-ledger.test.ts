@@ -570,6 +570,21 @@ describe("apply", () => {
     expect([held.spec.name, run.spec.name]).toEqual([of.spec.name, "second"]);
   });
 
+  test("a run of the same spec, which another release stored in other words, is tried again", async () => {
+    const of = job();
+    const run = await startedRun(fixture, of);
+    await fixture.pool.query(
+      `update job_revisions set spec = (spec::jsonb || '{"older": true}')::json where job_uid = $1`,
+      [of.uid],
+    );
+    await fixture.pool.query("update job_cursors set revision = null where job_uid = $1", [of.uid]);
+    await fixture.apply(of);
+    await fixture.queue.close([retry(run, Date.now() - 1)]);
+    const again = await startOne(fixture.queue, of);
+    expect(again).toMatchObject({ id: run.id, attempt: 2, generation: 1, spec: of.spec });
+    await fixture.queue.close([success(again)]);
+  });
+
   test("10,000 new runs in one change set", async () => {
     const now = Date.now();
     const jobs = Array.from({ length: 10_000 }, () => job());

@@ -1074,6 +1074,24 @@ describe("dropped by a change", () => {
     await delivers(rebound, at);
   });
 
+  test("but not with a namespace that leaves an account which lives on: its run, and the retries, are that one's", async () => {
+    const { gone: former, next } = await oneAfterTheOther("lives on");
+    const of = { ...once(Date.now() - 1_000), account: former.id };
+    await reconcile(of);
+    const rebound = { ...of, account: next.id };
+    await reconcile(rebound);
+    expect((await cursorOf(fixture.ledger, of)).account).toBe(next.id);
+    await fixture.queue.close([retry(await started(of), Date.now() - 1)]);
+    const again = await started(of);
+    expect(again).toMatchObject({ account: former.id, attempt: 2 });
+    await fixture.queue.close([success(again)]);
+    await reconcile(rebound);
+    expect(await onceOf(of)).toBe("completed");
+    expect(await fixture.executionsOf(of)).toHaveLength(2);
+    expect(await fixture.executionsOf(rebound)).toEqual([]);
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
   test("with its account, a manual run beside one that is under way: that goes on, and only the other is recorded", async () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);

@@ -460,6 +460,15 @@ describe("apply", () => {
     expect(await fixture.missedOf(of)).toEqual([]);
   });
 
+  test("so does one whose generation's number a restored job store gave to another spec", async () => {
+    const of = job();
+    await fixture.apply(of);
+    await fixture.ledger.runNow(of, "k");
+    await fixture.queue.close([retry(await startOne(fixture.queue, of), Date.now() - 1)]);
+    await fixture.apply({ ...of, spec: spec({ name: "another" }) });
+    expect(await fixture.runsOf(of)).toEqual([]);
+  });
+
   test("a one-time whose retries an edit ends has failed", async () => {
     const at = Date.now() - 1_000;
     const of = job({ spec: spec({ schedule: { kind: "once", at } }) });

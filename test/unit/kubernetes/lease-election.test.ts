@@ -147,10 +147,11 @@ test("a leader that cannot renew for a few seconds leads on", async () => {
 });
 
 test("a leader that another has overwritten steps down at its next renewal, and leaves it the lease", async () => {
-  const { server, changes, seconds } = world();
+  const { server, election, changes, seconds } = world();
   await seconds(1);
   server.overwrite({ holderIdentity: "intruder" });
   await seconds(3);
+  expect(election.holds()).toBe(false);
   expect(changes).toMatchObject([{ leading: true }, { leading: false, after: 2 }]);
   expect(server.spec?.holderIdentity).toBe("intruder");
   await seconds(18);
@@ -167,6 +168,18 @@ test.each([5, 30])(
     expect(changes).toMatchObject([{ leading: true, holder: "me" }]);
   },
 );
+
+test("another's lease does not run out while it is renewed, whatever its clock says", async () => {
+  const { server, changes, seconds } = world({ holderIdentity: "other", leaseDurationSeconds: 15 });
+  for (let second = 2; second <= 60; second += 2) {
+    await seconds(second);
+    server.overwrite({ renewTime: `2020-01-01T00:00:${second % 4 === 0 ? "00" : "10"}.000000Z` });
+  }
+  await seconds(74);
+  expect(changes).toEqual([]);
+  await seconds(79);
+  expect(changes).toMatchObject([{ leading: true, holder: "me" }]);
+});
 
 test("a leader that is not fit gives the lease up, and stands anew when it is", async () => {
   const { server, able, changes, seconds } = world();
@@ -253,6 +266,8 @@ test("renewals and the release keep the number of a leadership, and when it bega
   await seconds(1);
   const began = server.spec;
   expect(began).toMatchObject({ leaseTransitions: 5, acquireTime: "2026-03-10T12:00:00.000000Z" });
+  // Somebody else writes, too, for instance a label.
+  server.overwrite({});
   await seconds(7);
   expect(server.spec).toEqual({ ...began, renewTime: "2026-03-10T12:00:06.000000Z" });
   await stop();

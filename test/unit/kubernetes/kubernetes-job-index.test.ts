@@ -21,7 +21,7 @@ function world() {
   const pages = new Map<string, Job[][]>();
   const bindings = new Map([["account-1", "team"]]);
   const watches: Watch[] = [];
-  const state = { away: false, held: Promise.resolve() };
+  const state = { away: false, unwatched: false, held: Promise.resolve() };
   const storeOf = (namespace: string): Pick<JobStore, "list" | "watch"> => ({
     async list({ continue: from }) {
       if (state.away) throw new Error("the API server is away");
@@ -32,6 +32,7 @@ function world() {
       return { jobs: of[at] ?? [], position: at === 0 ? POSITION : `page ${at}`, ...more };
     },
     async *watch(position, signal) {
+      if (state.unwatched) throw new Error("the role lacks the verb watch");
       const events: JobEvent[] = [{ type: "bookmark", position }];
       let news = Promise.withResolvers<void>();
       signal.addEventListener("abort", () => news.resolve());
@@ -75,6 +76,15 @@ test("an account whose jobs could not be listed is listed at the next look", asy
   await expect(ids()).rejects.toThrow("away");
   state.away = false;
   expect(await ids()).toEqual([]);
+});
+
+test("jobs that may not be watched are listed at each look", async () => {
+  const { pages, state, ids } = world();
+  state.unwatched = true;
+  pages.set("team", [[aJob()]]);
+  expect(await ids()).toEqual(["job-1"]);
+  pages.set("team", [[aJob({ uid: "uid-2", id: "job-2" })]]);
+  expect(await ids()).toEqual(["job-2"]);
 });
 
 test("the watch begins where the first page was read: what changed behind it comes again", async () => {

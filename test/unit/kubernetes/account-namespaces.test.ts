@@ -17,6 +17,8 @@ function world(look: (path: string) => Promise<void> = async () => undefined) {
     account: BOUND,
     away: false,
     leaving: false,
+    /** Another process was quicker to bind the account, to another incarnation. */
+    boundElsewhere: false,
     lists: 0,
     /** Of which accounts the bindings were read, by look. */
     looks: [] as (readonly string[])[],
@@ -35,7 +37,7 @@ function world(look: (path: string) => Promise<void> = async () => undefined) {
         await state.held;
         return listed;
       },
-      byNamespace: async () => account(),
+      byNamespace: async () => (state.boundElsewhere ? undefined : account()),
       bindings: async (ids) => {
         const { id, namespace, namespaceUid, deletedAt } = account();
         state.looks.push(ids);
@@ -77,6 +79,16 @@ test.each([
   await seconds(5);
   await settle();
   expect(known).toBe(true);
+});
+
+test("an account that is bound by name alone is where the incarnation is that it gets", async () => {
+  const { found, state, bind, seconds } = world();
+  bind({ namespaceUid: null });
+  const seen = async () => [await found.namespaceOf("a"), (await found.bindingOf("a")).namespace];
+  expect(await seen()).toEqual(["team", "team"]);
+  state.boundElsewhere = true;
+  await seconds(6);
+  expect(await seen()).toEqual([undefined, undefined]);
 });
 
 test("however many watches wait for a change, one look is for all of them, every five seconds", async () => {

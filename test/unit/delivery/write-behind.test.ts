@@ -350,6 +350,19 @@ test("while nothing can be written, for whatever reason, nothing gets lost", asy
   expect(behind.pending).toBe(0);
 });
 
+test("what waits apart while the others are still to be written is counted once", async () => {
+  const { time, state, behind, add } = trouble();
+  state.held = "a";
+  state.faulty = () => true;
+  add("a1", "b1", "c1");
+  await time.advanceTo(10);
+  expect(behind.lockedOut).toBe(1);
+  expect(behind.pending).toBe(3);
+  // By then `b1` has been tried alone, and waits apart too.
+  await time.advanceTo(110);
+  expect(behind.pending).toBe(3);
+});
+
 test("what alone cannot be written, and nobody knows why, is tried alone from then on", async () => {
   const { time, state, behind, add, written, failures } = trouble();
   state.faulty = (items) => items.includes("c1");

@@ -7,6 +7,7 @@ import type { MissedReason, NewRun } from "../domain/run.ts";
 import { alreadyAttempted, keepStarted, ofFireTime, settleAlreadyRun } from "./already-run.ts";
 import { byKey } from "./by-key.ts";
 import { dropReplaced, dropUnstarted, type Drop } from "./drop-runs.ts";
+import { hideLastExecutions } from "./hide-last-executions.ts";
 import { notifyJobs } from "./job-notifications.ts";
 import { CURSORS_CHANNEL } from "./notifications.ts";
 import { transaction, type Pool, type Queryable } from "./pool.ts";
@@ -27,6 +28,7 @@ export async function applyChanges(
       await lockRuns(client, sorted);
       const won = await advanceCursors(client, sorted);
       const winners = sorted.filter((change) => won.has(change.job.uid));
+      await hideLastExecutions(client, winners);
       await storeRevisions(client, winners);
       // Before the inserts: a fire time that was taken back may be created anew right here.
       const dropped = await dropUnstarted(client, winners.flatMap(dropOf));

@@ -45,10 +45,14 @@ export async function closeRuns(
   );
 }
 
-/** SQL: the last execution for cursor `c`. That of job `j` may be older, because outcomes are written with a delay. */
+/**
+ * SQL: the last execution for cursor `c`. That of job `j` may be older, because outcomes are written with a delay; or
+ * it belongs to the account that the job had before, and is not for its present one to see.
+ */
 const REMEMBERED = Object.entries(LAST_EXECUTION).map(
   ([column, here]) =>
-    `${here} = case when j.executed_at < c.last_executed_at then c.${here} else j.${column} end`,
+    `${here} = case when j.executed_at < c.last_executed_at or j.account <> c.account
+                    then c.${here} else j.${column} end`,
 );
 
 /** SQL: whether this is the final outcome of a fire time. */
@@ -163,7 +167,7 @@ async function closeOnce(
        on conflict (account, hour, status, slot) do update set entries = c.entries + excluded.entries
      ), folded as (
        -- Each job once, with its last execution, in the order in which all statements lock cursors.
-       select distinct on (job_uid) job_uid, ${Object.keys(LAST_EXECUTION).join(", ")},
+       select distinct on (job_uid) job_uid, account, ${Object.keys(LAST_EXECUTION).join(", ")},
               max(scheduled_at) filter (where trigger = 'schedule') over job as schedule_time,
               max(executed_at) filter (where status = 'success') over job as success_time,
               array_agg(generation) filter (where next = 'halted') over job as halted,

@@ -9,12 +9,16 @@ import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPostgresJobStore } from "../../../src/postgres/postgres-job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import {
+  asLast,
   change,
   cursorOf,
   decisionOf,
+  failure,
   job,
   runsFixture,
   scheduled,
+  startedRun,
+  success,
   type RunsFixture,
 } from "./runs-fixture.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
@@ -276,4 +280,52 @@ test("a namespace gets another account at once: a run by hand waits for the lead
   if (run === undefined) throw new Error("no run");
   expect(run.account).toBe(after.id);
   expect(await queue.start([run])).toEqual(new Set([run.id]));
+});
+
+test.each([
+  { when: "at once", between: [] },
+  { when: "after a while without one", between: [null] },
+])(
+  "a namespace gets another account $when: what became of its jobs' runs before is not that one's to see",
+  async ({ when, between }) => {
+    const { pool, ledger, history, queue } = fixture;
+    // Those that other tests have left.
+    await pool.query("delete from runs");
+    const accounts = createAccounts({ pool, onDelete: cancelAccountRuns });
+    const namespace = `moves-${when.replaceAll(" ", "-")}`;
+    const before = await accounts.create({ name: `before ${when}`, namespace });
+    const theirs = job({ account: before.id });
+    await queue.close([failure(await startedRun(fixture, theirs))]);
+    const underWay = await startedRun(fixture, theirs, { at: Date.now() - 10 });
+    await accounts.delete(before.id);
+    const after = await accounts.create({ name: `after ${when}`, namespace });
+    const of = { ...theirs, account: after.id };
+    const last = async () => (await history.summary([of.uid])).get(of.uid)?.last;
+    for (const account of [...between, after.id]) {
+      const decision = await decisionOf(ledger, { ...of, account });
+      if (decision === undefined) throw new Error("nothing to apply");
+      await ledger.apply([decision]);
+    }
+    expect(await last()).toBeNull();
+    await queue.close([failure(underWay)]);
+    expect(await last()).toBeNull();
+    expect(await fixture.executionsOf(theirs)).toHaveLength(2);
+    await queue.close([success(await startedRun(fixture, of, { at: Date.now() - 1 }))]);
+    const [own, ...others] = await fixture.executionsOf(of);
+    expect(others).toEqual([]);
+    expect(await last()).toEqual(asLast(own));
+  },
+);
+
+test("a namespace is without its account for a while: what became of its jobs' runs is there again", async () => {
+  const { pool, ledger, history, queue } = fixture;
+  await pool.query("delete from runs");
+  const of = job();
+  await queue.close([failure(await startedRun(fixture, of))]);
+  for (const account of [null, of.account]) {
+    const from = await cursorOf(ledger, of);
+    await ledger.apply([change({ ...of, account }, { from })]);
+  }
+  const [last] = await fixture.executionsOf(of);
+  expect((await history.summary([of.uid])).get(of.uid)?.last).toEqual(asLast(last));
 });

@@ -362,6 +362,27 @@ test("a circuit is told of when it opens and when it closes, and not at each loo
   expect(told.map(({ reason }) => reason)).toEqual(["CircuitOpened", "CircuitClosed"]);
 });
 
+test("the next leader tells of a circuit only if it is not as the status says", async () => {
+  const { report, writer, circuits, told, writes, seconds } = world();
+  const job = yearly();
+  const destination = partsOfKey(destinationKey(job.account ?? "", job.spec.target));
+  circuits.push({ ...destination, state: "open", since: at("11:30"), worker: "w" });
+  report(job);
+  await seconds(3);
+  writes.pop()?.answer();
+  await settle();
+  writer.clear();
+  report(job);
+  await seconds(60);
+  expect(told.map(({ reason }) => reason)).toEqual(["CircuitOpened"]);
+  writer.clear();
+  circuits.length = 0;
+  await seconds(60);
+  report(job);
+  await seconds(60);
+  expect(told.map(({ reason }) => reason)).toEqual(["CircuitOpened", "CircuitClosed"]);
+});
+
 test("events that are held back are dropped when leadership is lost", async () => {
   const { writer, dropped, time } = world();
   writer.clear();

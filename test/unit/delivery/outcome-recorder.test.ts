@@ -16,7 +16,7 @@ type Options = Parameters<typeof createOutcomeRecorder>[0];
 
 function records(
   change: Partial<
-    Pick<Options, "queue" | "emailLog" | "onLockedOut" | "onOutage" | "onWaiting">
+    Pick<Options, "queue" | "emailLog" | "leases" | "onLockedOut" | "onOutage" | "onWaiting">
   > = {},
 ): ReturnType<typeof createOutcomeRecorder> {
   return createOutcomeRecorder({
@@ -141,6 +141,37 @@ test("it is told from when on runs wait that were put off, when that is recorded
   await put.idle();
   expect(told).toEqual([2_000]);
 });
+
+test.each([
+  { what: "written", write: async () => new Set<string>() },
+  {
+    what: "refused for its own sake",
+    write: () => Promise.reject(new ContentRefused("invalid byte sequence")),
+  },
+])(
+  "the lease of a run whose record is $what is not renewed any more: others close the refused one",
+  async ({ write }) => {
+    const forgotten: string[] = [];
+    const ended = records({
+      queue: {
+        close: write,
+        locked: async () => new Set(),
+        release: async () => void (await write()),
+      },
+      leases: { remove: ({ id }) => forgotten.push(id) },
+    });
+    const [closed, released] = [
+      claimedRun({}, { id: "closed" }),
+      claimedRun({}, { id: "released" }),
+    ];
+    const execution = { httpStatus: 204, durationMs: 1, errorMessage: null, executedAt: 0 };
+    ended.close({ run: closed, execution: { ...execution, status: "success" }, next: "finished" });
+    ended.release(released);
+    expect(forgotten).toEqual([]);
+    await ended.idle();
+    expect(forgotten.toSorted()).toEqual(["closed", "released"]);
+  },
+);
 
 test("what waits to be recorded keeps no payload: thousands of the largest would take all memory", async () => {
   const away = Promise.withResolvers<never>();

@@ -4,7 +4,7 @@ import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts
 import { JobExists } from "../domain/ports/job-store.ts";
 import { ApiError, isAlreadyExists, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
-import { definitionMissing, definitionTooOld } from "./definition-missing.ts";
+import { definitionMissing, definitionTooOld, isKindMissing } from "./definition-missing.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { invalidInput } from "./invalid-input.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "./resource-owner.ts";
@@ -73,7 +73,7 @@ function refusal(
 ): Error | undefined {
   if (isAlreadyExists(error)) return new JobExists(`a job ${id} exists already`, { cause: error });
   const what = `create ${jobsPath(namespace)}`;
-  if (isNotFound(error) && error.status === undefined) return definitionMissing(error, what);
+  if (isKindMissing(error)) return definitionMissing(error, what);
   if (isNotFound(error) || isTerminating(error)) return noNamespace();
   if (!(error instanceof ApiError)) return undefined;
   return definitionTooOld(error, what) ?? invalidInput(error) ?? error;

@@ -1,11 +1,16 @@
-import { ApiError } from "./api-error.ts";
+import { ApiError, isNotFound } from "./api-error.ts";
 
 const DEFINITION = "the ScheduledJob definition (CRD)";
 
 /**
- * The error for a collection that is not found: the kind is not served. Of a namespace that is gone the list is empty,
- * and a create there gets a 404 whose Status names the namespace.
+ * Whether it is not one resource that is not found, nor the namespace of a create, but the kind, which is not served:
+ * only the others have a Status.
  */
+export function isKindMissing(error: unknown): error is ApiError {
+  return isNotFound(error) && error.status === undefined;
+}
+
+/** The error for a kind that is not served. A list gets no other 404: that of a namespace that is gone is empty. */
 export function definitionMissing({ code, status }: ApiError, what: string): ApiError {
   return new ApiError(code, status, what, DEFINITION);
 }

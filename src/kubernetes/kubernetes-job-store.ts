@@ -11,7 +11,7 @@ import {
 import { createAccountList } from "./account-list.ts";
 import { isConflict, isNotFound } from "./api-error.ts";
 import { FIELD_MANAGER, createResource, takeBack } from "./create-resource.ts";
-import { definitionMissing, definitionTooOld } from "./definition-missing.ts";
+import { definitionMissing, definitionTooOld, isKindMissing } from "./definition-missing.ts";
 import { deleteResource } from "./delete-resource.ts";
 import { createInNamespace } from "./in-namespace.ts";
 import { invalidInput } from "./invalid-input.ts";
@@ -68,10 +68,9 @@ export function createKubernetesJobStore(dependencies: KubernetesJobStoreDepende
       // A finalizer of somebody else may keep a deleted resource for a while: for us it is gone.
       return found.metadata.deletionTimestamp === undefined ? found : undefined;
     } catch (error) {
-      if (!isNotFound(error)) throw error;
-      // Without a Status it is not the job that is missing, but its kind.
-      if (error.status === undefined) throw definitionMissing(error, `get ${path}`);
-      return undefined;
+      if (isKindMissing(error)) throw definitionMissing(error, `get ${path}`);
+      if (isNotFound(error)) return undefined;
+      throw error;
     }
   }
 

@@ -32,6 +32,7 @@ import {
   claimOne,
   cursorOf,
   decisionOf,
+  expireLease,
   failure,
   fallDue,
   job,
@@ -671,10 +672,7 @@ describe("put back to a time that it has run at", () => {
     {
       name: "is interrupted",
       end: async (run) => {
-        await fixture.pool.query(
-          "update runs set lease_until = now() - interval '1 s' where id = $1",
-          [run.id],
-        );
+        await expireLease(fixture, run);
         expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
       },
     },

@@ -10,6 +10,7 @@ import {
   change,
   claimed,
   cursorOf,
+  expireLease,
   job,
   runsFixture,
   startedRun,
@@ -518,10 +519,7 @@ test("a run that is still to be closed keeps the revision and the cursor of a jo
     "update job_cursors set deleted_at = now() - interval '8 days' where job_uid = $1",
     [of.uid],
   );
-  await fixture.pool.query(
-    "update runs set lease_until = clock_timestamp() - interval '1 second' where id = $1",
-    [attempt.id],
-  );
+  await expireLease(fixture, attempt);
   await run(90);
   expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
   await run(90);

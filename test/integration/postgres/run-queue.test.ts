@@ -6,6 +6,7 @@ import {
   claimed,
   claimOne,
   cursorOf,
+  expireLease,
   failure,
   fallDue,
   job,
@@ -49,16 +50,12 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-const expireLease = (id: string) =>
-  fixture.pool.query("update runs set lease_until = now() - interval '1 second' where id = $1", [
-    id,
-  ]);
 const renewed = (...runs: { id: string }[]) => new Map(runs.map(({ id }) => [id, "renewed"]));
 
 /** A claim of the job's run that was lost while its worker slept: the run waits to be claimed by another. */
 async function lostClaim(of: Job): Promise<ClaimedRun> {
   const run = await claimed(fixture, of);
-  await expireLease(run.id);
+  await expireLease(fixture, run);
   expect((await fixture.queue.reap()).requeued).toBe(1);
   return run;
 }
@@ -199,7 +196,11 @@ describe("claim", () => {
 
 describe("start", () => {
   const refused = [
-    { why: "the lease ran out", by: (run: { id: string }) => expireLease(run.id), recorded: null },
+    {
+      why: "the lease ran out",
+      by: (run: { id: string }) => expireLease(fixture, run),
+      recorded: null,
+    },
     {
       why: "the cursor says paused",
       by: (_: unknown, of: Job) =>
@@ -696,8 +697,8 @@ describe("release and renew", () => {
     const [a, b] = [job(), job()];
     const mine = await claimed(fixture, a, { worker: "me" });
     const theirs = await claimed(fixture, b, { worker: "them" });
-    await expireLease(mine.id);
-    await expireLease(theirs.id);
+    await expireLease(fixture, mine);
+    await expireLease(fixture, theirs);
     const stranger = { ...theirs, claimToken: mine.claimToken };
     expect(await fixture.queue.renew([mine, stranger], 30_000)).toEqual(renewed(mine));
     expect(await fixture.queue.reap()).toEqual({ requeued: 1, interrupted: 0 });
@@ -728,7 +729,7 @@ describe("release and renew", () => {
     const [locked, other] = [job(), job()];
     const [mine, free] = [await claimed(fixture, locked), await claimed(fixture, other)];
     await fixture.queue.start([mine, free]);
-    for (const { id } of [mine, free]) await expireLease(id);
+    for (const each of [mine, free]) await expireLease(fixture, each);
     const administrator = await lockedRunsOf(fixture, locked);
     const partly = new Map([
       [mine.id, "locked"],
@@ -801,7 +802,7 @@ describe("reap", () => {
   test("a started run of a dead worker closes as interrupted, once, whoever reaps", async () => {
     const of = job();
     const run = await startedRun(fixture, of);
-    await expireLease(run.id);
+    await expireLease(fixture, run);
     const reaped = await Promise.all(
       [fixture.queue, fixture.anotherQueue(), fixture.anotherQueue()].map((queue) => queue.reap()),
     );
@@ -822,7 +823,7 @@ describe("reap", () => {
   test("leaves those of which the caller will have the outcome, and no others", async () => {
     const [mine, dead] = [job(), job()];
     const [run, other] = [await startedRun(fixture, mine), await startedRun(fixture, dead)];
-    for (const { id } of [run, other]) await expireLease(id);
+    for (const each of [run, other]) await expireLease(fixture, each);
     expect(await fixture.queue.reap({ except: [run.id] })).toEqual({ requeued: 0, interrupted: 1 });
     expect(await fixture.runsOf(dead)).toEqual([]);
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
@@ -831,7 +832,7 @@ describe("reap", () => {
   test("what nobody has started is not interrupted, also when its row comes free under the reap", async () => {
     const of = job();
     const run = await claimed(fixture, of);
-    await expireLease(run.id);
+    await expireLease(fixture, run);
     const holder = await lockedRunsOf(fixture, of);
     const reaper = fixture.anotherQueue(
       aroundQueries(fixture.pool, async (ask, given) => {
@@ -848,14 +849,14 @@ describe("reap", () => {
     const retries = { maxRetries: 1, minBackoffSeconds: 10, maxBackoffSeconds: 10 };
     const of = job({ spec: spec({ retry: retries }) });
     const run = await startedRun(fixture, of);
-    await expireLease(run.id);
+    await expireLease(fixture, run);
     expect((await fixture.queue.reap()).interrupted).toBe(1);
     const again = await claimOne(fixture.queue, of);
     expect(again).toMatchObject({ id: run.id, attempt: 2 });
     expect(again.notBefore).toBeGreaterThan(Date.now() + 5_000);
     await fallDue(fixture, of);
     await fixture.queue.start([again]);
-    await expireLease(run.id);
+    await expireLease(fixture, run);
     await fixture.queue.reap();
     expect(await fixture.runsOf(of)).toEqual([]);
     expect(await fixture.executionsOf(of)).toHaveLength(2);
@@ -898,7 +899,7 @@ describe("reap", () => {
     const of = job();
     const before = Date.now() - 1_000;
     const run = await startedRun(fixture, of, { at: before - HOUR });
-    await expireLease(run.id);
+    await expireLease(fixture, run);
     await fixture.queue.reap();
     const [execution] = await fixture.executionsOf(of);
     expect(execution).toMatchObject({ scheduledAt: before - HOUR });
@@ -919,7 +920,7 @@ describe("reap", () => {
     });
     for (const of of [job({ spec: large }), job({ spec: mail })]) {
       const run = await startedRun(fixture, of);
-      await expireLease(run.id);
+      await expireLease(fixture, run);
     }
     const { pool, most } = measured(fixture.pool);
     expect((await fixture.anotherQueue(pool).reap()).interrupted).toBe(2);
@@ -930,7 +931,7 @@ describe("reap", () => {
     const [newer, known] = [job(), job()];
     for (const of of [newer, known]) {
       const run = await startedRun(fixture, of);
-      await expireLease(run.id);
+      await expireLease(fixture, run);
     }
     await fixture.pool.query(
       `update job_revisions set spec = jsonb_set(spec::jsonb, '{retry}', '"often"')::json
@@ -944,7 +945,7 @@ describe("reap", () => {
     const retry = { maxRetries: 1, minBackoffSeconds: 10, maxBackoffSeconds: 10 };
     const of = job({ spec: spec({ retry }) });
     const run = await startedRun(fixture, of);
-    await expireLease(run.id);
+    await expireLease(fixture, run);
     await fixture.pool.query(
       `update job_revisions set spec = jsonb_set(spec::jsonb, '{target}', '{"kind": "sms"}')::json
         where job_uid = $1`,
@@ -959,7 +960,7 @@ describe("reap", () => {
     const [old, recent] = [job(), job()];
     for (const of of [old, recent]) {
       const run = await startedRun(fixture, of);
-      await expireLease(run.id);
+      await expireLease(fixture, run);
     }
     await fixture.pool.query(
       "update runs set started_at = started_at - interval '25 days' where job_uid = $1",
@@ -977,7 +978,7 @@ describe("reap", () => {
     const asleep = await claimed(fixture, bad);
     const dead = await claimed(fixture, sound);
     await fixture.queue.start([asleep, dead]);
-    for (const { id } of [asleep, dead]) await expireLease(id);
+    for (const each of [asleep, dead]) await expireLease(fixture, each);
     await fixture.pool.query(`alter table executions
       add constraint refused check (job_uid <> '${bad.uid}') not valid`);
     await expect(fixture.queue.reap()).rejects.toThrow("refused");
@@ -994,7 +995,7 @@ describe("reap", () => {
     const of = job();
     const run = await startedRun(fixture, of);
     await fixture.pool.query("update runs set replaced = true where id = $1", [run.id]);
-    await expireLease(run.id);
+    await expireLease(fixture, run);
     await fixture.queue.reap();
     expect(await fixture.executionsOf(of)).toMatchObject([
       { errorMessage: "replaced: outcome unknown" },

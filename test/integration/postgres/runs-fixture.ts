@@ -261,6 +261,14 @@ export async function lockedRunsOf(
   return openTransaction(pool, "select from runs where job_uid = $1 for update", [of.uid]);
 }
 
+/** Makes the lease of a claimed run run out a second ago, as of a worker that is dead or stalled. */
+export async function expireLease(
+  { pool }: Pick<RunsFixture, "pool">,
+  { id }: Pick<ClaimedRun, "id">,
+): Promise<void> {
+  await pool.query("update runs set lease_until = now() - interval '1 second' where id = $1", [id]);
+}
+
 /** Claims the only run that waits, which must be the job's. */
 export async function claimOne(
   queue: RunQueue,

@@ -7,7 +7,7 @@ import { between, pick, shuffled } from "../faults/seeded-random.ts";
 import type { JobKind } from "./evidence.ts";
 import { createJob, POLICIES, specOf, type Api, type TrackedJob } from "./jobs.ts";
 import type { Member } from "./member.ts";
-import { MOODS, urlOf } from "./receiver.ts";
+import { mayBeGone, MOODS, urlOf } from "./receiver.ts";
 import { everyMs, periodOf } from "./short-crons.ts";
 
 /** All jobs of the round, oldest first, and a way to add more. */
@@ -75,7 +75,7 @@ const AHEAD_MS = 60;
 
 async function changeJob(job: TrackedJob, random: Random, key: string): Promise<void> {
   const turn = random();
-  const edit = (): Promise<void> => job.edit("edit", (spec) => editedSpec(spec, job, random));
+  const edit = (): Promise<void> => job.edit("edit", (spec) => editedSpec(spec, random));
   const toggle = (): Promise<void> => {
     const paused = job.now?.spec.suspend === true;
     return job.edit(paused ? "resume" : "pause", (spec) => ({ ...spec, suspend: !paused }));
@@ -111,7 +111,8 @@ async function changeJob(job: TrackedJob, random: Random, key: string): Promise<
       else if (turn < 0.75)
         await move({ kind: "once", at: now + pick(random, [-10, 5, 30, 60, 100, 300, 600]) });
       else if (turn < 0.9) await move({ kind: "once", at: formerTime(job, random) ?? now });
-      else if (turn < 0.95) await job.runByHand(key);
+      else if (turn < 0.97) await job.runByHand(key);
+      else await job.lift();
       break;
     case "deleted":
       break;
@@ -119,7 +120,7 @@ async function changeJob(job: TrackedJob, random: Random, key: string): Promise<
 }
 
 /** Another revision with the same schedule: prepared runs are taken back and decided anew. */
-function editedSpec(spec: JobSpec, { kind }: TrackedJob, random: Random): JobSpec {
+function editedSpec(spec: JobSpec, random: Random): JobSpec {
   const turn = random();
   const { target } = spec;
   if (turn < 0.4) return { ...spec, concurrencyPolicy: pick(random, POLICIES) };
@@ -129,7 +130,7 @@ function editedSpec(spec: JobSpec, { kind }: TrackedJob, random: Random): JobSpe
       ? urlOf(
           new URL(target.url).hostname.replace(/\.test$/, ""),
           pick(random, MOODS),
-          kind === "gone",
+          mayBeGone(target.url),
         )
       : target.url;
   const payload = turn < 0.7 ? target.payload : JSON.stringify({ a: Math.floor(random() * 1e6) });
@@ -186,9 +187,12 @@ export interface Cluster {
 /** Counts a fault that was done. */
 export type Note = (fault: string, times?: number) => void;
 
+/** For how long a process may be cut off: up to more than a lease. */
+const CUT_OFF_MS = [100, 3_500] as const;
+
 /**
- * Moves leadership, also to two processes or to none, and kills and stops processes. Resolves when those that were
- * stopped have ended.
+ * Moves leadership, also to two processes or to none, cuts processes off from PostgreSQL for a while, and kills and
+ * stops processes. Resolves when those that were stopped have ended.
  */
 export async function disturb(options: {
   cluster: Cluster;
@@ -203,11 +207,14 @@ export async function disturb(options: {
     const member = oneOf(random, members);
     if (member === undefined) return;
     const turn = random();
-    if (turn < 0.85) note("leadership moved");
-    if (turn < 0.7) member.lead(!member.leading);
-    else if (turn < 0.85) for (const other of members) other.lead(other === member);
-    else {
-      const killed = turn < 0.93;
+    if (turn < 0.65) note("leadership moved");
+    if (turn < 0.5) member.lead(!member.leading);
+    else if (turn < 0.65) for (const other of members) other.lead(other === member);
+    else if (turn < 0.8) {
+      note("process cut off from PostgreSQL");
+      member.cutOff(between(random, ...CUT_OFF_MS));
+    } else {
+      const killed = turn < 0.9;
       note(killed ? "process killed" : "process ended");
       members.splice(members.indexOf(member), 1);
       if (killed) await member.kill();
@@ -276,6 +283,7 @@ export async function bringToAnEnd(jobs: Jobs, random: Random): Promise<void> {
       if (!job.now.spec.suspend) await job.edit("pause", (spec) => ({ ...spec, suspend: true }));
     } else if (job.now.spec.suspend)
       await job.edit("resume", (spec) => ({ ...spec, suspend: false }));
+    else await job.lift();
   }
 }
 

@@ -93,8 +93,15 @@ function judgeRuns({ job, arrivals, executions }: Case, report: Report): void {
       const { attempt } = arrival;
       if (arrival.at < at - CLOCK_ERROR_MS)
         report("early", at, `attempt ${attempt} of run ${runId} came ${at - arrival.at} ms early`);
-      if (!recorded.some((execution) => execution.attempt === attempt))
+      const execution = recorded.find((each) => each.attempt === attempt);
+      if (execution === undefined)
         report("unrecorded-delivery", at, `attempt ${attempt} of run ${runId} has no execution`);
+      else if (arrival.at > execution.recordedAt + CLOCK_ERROR_MS)
+        report(
+          "sent-after-takeover",
+          at,
+          `attempt ${attempt} of run ${runId} was sent ${arrival.at - execution.recordedAt} ms after it had been recorded (${execution.errorMessage ?? execution.status})`,
+        );
     }
     for (const { attempt, status } of recorded) {
       const answered = sent.find((arrival) => arrival.attempt === attempt)?.answered ?? null;

@@ -8,7 +8,8 @@ import type { Arrival } from "../faults/evidence.ts";
 /**
  * What is done to a job: `edited` without a change of its schedule; `paused` and resumed; `gone`: its receiver answers
  * 410 at times, and the halt is lifted; `quiet`: nothing but runs by hand; `mixed`: from cron to one-time and back;
- * `once`: one-times that are moved, also to a time that they had before; `deleted` at some moment.
+ * `once`: one-times that are moved, also to a time that they had before, and of which some call a receiver that answers
+ * 410 at times; `deleted` at some moment.
  */
 export type JobKind = "edited" | "paused" | "gone" | "quiet" | "mixed" | "once" | "deleted";
 
@@ -67,6 +68,7 @@ export interface RecordedExecution {
   httpStatus: number;
   errorMessage: string | null;
   executedAt: Instant;
+  recordedAt: Instant;
 }
 
 export interface RecordedSpan {

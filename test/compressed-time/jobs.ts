@@ -40,6 +40,7 @@ export function specOf(options: {
   now: Instant;
 }): JobSpec {
   const { random, name, kind, now } = options;
+  const gone = kind === "gone" || (kind === "once" && random() < 0.3);
   const schedule: Schedule =
     kind === "once"
       ? { kind: "once", at: Math.round(now + between(random, -20, 600)) }
@@ -49,7 +50,7 @@ export function specOf(options: {
     schedule,
     target: {
       kind: "webhook",
-      url: urlOf(name, pick(random, MOODS), kind === "gone"),
+      url: urlOf(name, pick(random, MOODS), gone),
       payload: "{}",
       headers: {},
       headersFrom: [],

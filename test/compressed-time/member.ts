@@ -28,6 +28,8 @@ export interface Member {
   /** Whether its statements fail now and then. */
   failing: boolean;
   lead(leading: boolean): void;
+  /** For so many ms its statements do not get to PostgreSQL, nor the answers back. */
+  cutOff(ms: number): void;
   /** Like SIGTERM. */
   stop(): Promise<void>;
   /** Like SIGKILL: it does nothing more, and its connections are closed. */
@@ -73,7 +75,12 @@ export async function startMember(options: {
   statementFailed: () => void;
 }): Promise<Member> {
   const { url, name, random, receiver, server } = options;
-  const fate: Fate = { dead: false, failing: true, onFailed: options.statementFailed };
+  const fate: Fate = {
+    dead: false,
+    failing: true,
+    cutOff: Promise.resolve(),
+    onFailed: options.statementFailed,
+  };
   const shakyPool = (max: number): Pool =>
     shaken(createPool({ url, applicationName: name, max, plans: "fixed", lockTimeoutMs: 300 }), {
       fate,
@@ -173,6 +180,9 @@ export async function startMember(options: {
     },
     lead: (leading) => {
       leadership.give(leading);
+    },
+    cutOff: (ms) => {
+      fate.cutOff = delay(ms);
     },
     stop: async () => {
       leadership.give(false);

@@ -19,6 +19,11 @@ export function urlOf(host: string, mood: Mood, gone: boolean): string {
   return `http://${host}.test/${mood}${gone ? "?gone" : ""}`;
 }
 
+/** Whether this receiver answers 410 at times. */
+export function mayBeGone(url: string): boolean {
+  return url.endsWith("?gone");
+}
+
 export interface Receiver {
   arrivals: Arrival[];
   /** Connects to it, whatever host is asked for. `cut` ends all connections, and lets no new one be made. */
@@ -47,7 +52,7 @@ export async function startReceiver(random: Random): Promise<Receiver> {
     if (arrival.endedAt !== null) return;
     const failing = path.includes("fail") ? 0.5 : path.includes("flaky") ? 0.2 : 0;
     const chance = random();
-    const gone = path.endsWith("?gone") && chance < 0.05;
+    const gone = mayBeGone(path) && chance < 0.05;
     const status = gone ? 410 : chance < failing ? 503 : 200;
     arrival.answered = status;
     arrival.endedAt = Date.now();

@@ -147,7 +147,8 @@ async function untilSettled(server: Pool, jobs: Jobs): Promise<void> {
 async function history(server: Pool): Promise<Pick<Evidence, "executions" | "missed">> {
   const executions = await server.query<RecordedExecution>(
     `select job_uid as "jobUid", run_id as "runId", trigger, scheduled_at as "scheduledAt", attempt, status,
-            http_status as "httpStatus", error_message as "errorMessage", executed_at as "executedAt"
+            http_status as "httpStatus", error_message as "errorMessage", executed_at as "executedAt",
+            uuid_extract_timestamp(id) as "recordedAt"
        from executions order by executed_at, id`,
   );
   const missed = await server.query<RecordedSpan>(

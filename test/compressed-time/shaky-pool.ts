@@ -10,6 +10,8 @@ export interface Fate {
   dead: boolean;
   /** Some statements fail, before or after they have taken effect. */
   failing: boolean;
+  /** It is cut off from PostgreSQL until this resolves: statements and answers are on their way for as long. */
+  cutOff: Promise<void>;
   /** Called for each statement that fails. */
   onFailed: () => void;
 }
@@ -50,10 +52,12 @@ export function shaken(pool: Pool, options: { fate: Fate; random: Random }): Poo
       await alive(async () => {
         if (random() < 0.25) await delay(between(random, 0, 15));
         if (random() < 0.01) await delay(between(random, 20, 150));
+        await fate.cutOff;
       });
       maybeFail("before the statement");
       const answer = await alive(() => ask(...args));
       maybeFail("after the statement");
+      await alive(() => fate.cutOff);
       if (random() < 0.1) await alive(() => delay(between(random, 0, 15)));
       return answer;
     };

@@ -22,6 +22,7 @@ export type ViolationKind =
   | "wrong-end"
   | "overlapping"
   | "sent-after-deletion"
+  | "sent-after-takeover"
   | "stuck"
   | "crash";
 

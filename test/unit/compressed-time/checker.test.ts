@@ -45,6 +45,7 @@ function execution(after: number, changes: Partial<RecordedExecution> = {}): Rec
     httpStatus: 200,
     errorMessage: null,
     executedAt: START + after + 5,
+    recordedAt: START + after + 40,
     ...changes,
   };
 }
@@ -323,6 +324,17 @@ describe("what is planted is found", () => {
       name: "a span of more times than there are",
       kind: "wrong-span",
       evidence: without200({ missed: [span(200), span(200, { count: 2 })] }),
+    },
+    {
+      name: "a request after its run had been taken over",
+      kind: "sent-after-takeover",
+      evidence: cron({
+        arrivals: [...but(cron().arrivals, 200), arrival(200, { at: START + 260 })],
+        executions: [
+          ...but(cron().executions, 200),
+          execution(200, { ...failed, errorMessage: "interrupted: outcome unknown" }),
+        ],
+      }),
     },
     {
       name: "a request before its time",

@@ -59,13 +59,19 @@ export function throwAsUnavailable(error: unknown): never {
     : error;
 }
 
+/** A policy of the cluster refused it, which may be with any 4xx and any reason. */
+export function isByAdmission({ message }: ApiError): boolean {
+  return /admission webhook|ValidatingAdmissionPolicy|exceeded quota/.test(message);
+}
+
 /** 409 `Conflict`: the resourceVersion or the uid of the request is not the stored one. */
 export function isConflict(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.code === 409 && error.reason !== "AlreadyExists";
+  if (!(error instanceof ApiError) || isByAdmission(error)) return false;
+  return error.code === 409 && error.reason !== "AlreadyExists";
 }
 
 export function isAlreadyExists(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.reason === "AlreadyExists";
+  return error instanceof ApiError && error.reason === "AlreadyExists" && !isByAdmission(error);
 }
 
 /** 410: the resourceVersion or the continue token has been compacted away. */

@@ -1,5 +1,5 @@
 import { InvalidInput, type Finding } from "../domain/findings.ts";
-import { ApiError, isTooLarge } from "./api-error.ts";
+import { ApiError, isByAdmission, isTooLarge } from "./api-error.ts";
 import { restField } from "./resource-fields.ts";
 
 const TOO_LARGE =
@@ -25,11 +25,6 @@ export function invalidInput(error: unknown): InvalidInput | undefined {
   if (error.code >= 400 && error.code < 500 && isByAdmission(error))
     return new InvalidInput([{ field: "", message }]);
   return undefined;
-}
-
-/** A policy of the cluster refused it, which may be with any 4xx. */
-export function isByAdmission({ message }: ApiError): boolean {
-  return /admission webhook|ValidatingAdmissionPolicy|exceeded quota/.test(message);
 }
 
 /**

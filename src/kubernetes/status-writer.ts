@@ -11,11 +11,10 @@ import type { Reconciled, StatusReporter } from "../domain/ports/status-reporter
 import { createSharedValues } from "../domain/shared-values.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { ApiError, isNotFound } from "./api-error.ts";
+import { ApiError, isByAdmission, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import type { EventRecorder } from "./events.ts";
 import { missedEvent, statusEvents, type Told } from "./job-events.ts";
-import { isByAdmission } from "./invalid-input.ts";
 import { createOpenCircuits } from "./open-circuits.ts";
 import { pause } from "../waiting/pause.ts";
 import { statusDigest, type ResourceMemory } from "./resource-memory.ts";

@@ -1,9 +1,14 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
 import { namespaceAccounts } from "../../kubernetes/namespace-accounts.ts";
+import { createAuthority } from "../../network/certificates.ts";
 import { until } from "../../until.ts";
 
 const kubeconfig = inject("kubeconfig");
@@ -102,6 +107,73 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
       }
       await until(
         "the end of the policy",
+        async () => (await refusal(create())) === undefined,
+        15_000,
+      );
+    },
+  );
+
+  // Only an API server on this machine can call it.
+  test.runIf(inject("tokenSecret") !== "").each(["Conflict", "AlreadyExists"])(
+    "a webhook that says %s, with a 409, is told in its own words: the job is neither gone nor changed nor there already",
+    async (reason) => {
+      const authority = createAuthority();
+      const status = { code: 409, reason, message: "somebody else's turn" };
+      const answer = async (request: IncomingMessage, response: ServerResponse) => {
+        const review = (await json(request)) as { request: { uid: string } };
+        const { uid } = review.request;
+        response.setHeader("Content-Type", "application/json");
+        response.end(JSON.stringify({ ...review, response: { uid, allowed: false, status } }));
+      };
+      const server = createServer(authority.issue(["127.0.0.1"]), (request, response) => {
+        answer(request, response).catch(() => response.destroy());
+      });
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as AddressInfo;
+      const job = await create();
+      const path = `${POLICIES}/validatingwebhookconfigurations`;
+      const name = `${namespace}-${reason.toLowerCase()}.example.com`;
+      const rule = { apiGroups: ["carillon.dev"], apiVersions: ["v1"], resources: ["*"] };
+      await client.call({
+        verb: "create",
+        resource: "policies",
+        path,
+        body: {
+          metadata: { name },
+          webhooks: [
+            {
+              name,
+              rules: [{ ...rule, operations: ["CREATE", "UPDATE", "DELETE"] }],
+              namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+              clientConfig: {
+                url: `https://127.0.0.1:${port}/`,
+                caBundle: Buffer.from(authority.certificate).toString("base64"),
+              },
+              admissionReviewVersions: ["v1"],
+              sideEffects: "None",
+            },
+          ],
+        },
+      });
+      try {
+        await until("the webhook", async () => (await refusal(create())) !== undefined, 15_000);
+        for (const change of [
+          create,
+          () => store.update(job, cronSpec({ suspend: true })),
+          () => store.delete(job),
+        ]) {
+          const error = await refusal(change());
+          expect(error).toBeInstanceOf(InvalidInput);
+          expect((error as InvalidInput).findings[0]?.message).toContain("somebody else's turn");
+        }
+        await expect(store.deleteUnchanged(job)).rejects.toThrow("somebody else's turn");
+        expect(await store.get(account, job.id)).toEqual(job);
+      } finally {
+        await client.call({ verb: "delete", resource: "policies", path: `${path}/${name}` });
+        server.close();
+      }
+      await until(
+        "the end of the webhook",
         async () => (await refusal(create())) === undefined,
         15_000,
       );

@@ -33,6 +33,10 @@ test.each([404, 409])("a %s: it was gone already", async (code) => {
   expect((await deleted(new ApiError(code, undefined, "delete"))).done).toBe(false);
 });
 
-test("what was refused is not gone", async () => {
-  await expect(deleted(new ApiError(403, undefined, "delete"))).rejects.toThrow("403");
+test.each([
+  { code: 403, message: "no right" },
+  { code: 409, message: 'admission webhook "x.example.com" denied the request: not now' },
+])("what was refused with $code: $message, is not gone", async ({ code, message }) => {
+  const status = { kind: "Status", reason: "Conflict", message } as const;
+  await expect(deleted(new ApiError(code, status, "delete"))).rejects.toThrow(message);
 });

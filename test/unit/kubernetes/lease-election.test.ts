@@ -25,6 +25,9 @@ function world(spec?: Lease["spec"]) {
     silent: false,
     /** It refuses connections, as while it restarts. */
     down: false,
+    /** It answers, late, that it cannot. */
+    broken: false,
+    calls: 0,
     metadata: { name: "lease", namespace: "a", labels: { "somebody's": "label" } },
     overwrite(change: NonNullable<Lease["spec"]>) {
       server.spec = { ...server.spec, ...change };
@@ -36,6 +39,7 @@ function world(spec?: Lease["spec"]) {
     spec: server.spec,
   });
   const answer = ({ verb, body }: ApiCall) => {
+    if (server.broken) throw new DependencyUnavailable("kubernetes");
     if (verb === "get" && server.spec === undefined) throw new ApiError(404, undefined, "get");
     if (verb === "get") return lease();
     const { metadata, spec: wanted } = body as Lease;
@@ -59,6 +63,7 @@ function world(spec?: Lease["spec"]) {
       said.push({ level, text, err: about.err });
     };
   const call = async (asked: ApiCall) => {
+    server.calls += 1;
     if (server.down) throw new DependencyUnavailable("kubernetes");
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const away = () => reject(new DependencyUnavailable("kubernetes"));
@@ -280,4 +285,15 @@ test("who ends stops leading before the lease is free", async () => {
   await stop();
   expect(changes).toMatchObject([{ leading: true }, { leading: false, holder: "me" }]);
   expect(server.spec?.holderIdentity).toBe("");
+});
+
+test("who ends while the lease cannot be renewed tries no more, except once to give it up", async () => {
+  const { server, stop, seconds } = world();
+  await seconds(1);
+  Object.assign(server, { broken: true, delayMs: 100, calls: 0 });
+  await seconds(2.05);
+  expect(server.calls).toBe(1);
+  await stop();
+  // The renewal under way looks at the lease, and the release does.
+  expect(server.calls).toBe(3);
 });

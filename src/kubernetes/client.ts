@@ -22,6 +22,8 @@ export interface ApiCall {
   /** For the verb `patch`: RFC 7396 (default) or RFC 6902. `apply` needs a `fieldManager` in the query. */
   patch?: "merge" | "json";
   signal?: AbortSignal;
+  /** Called before each try: what it throws ends the call, before anything of the try is sent. */
+  beforeTry?: () => void;
   /** Milliseconds for the whole call, retries included. Default: 30 s. */
   timeoutMs?: number;
   /** Of a longer answer, in bytes, the rest is not read, and the call throws `AnswerTooLarge`. */
@@ -191,6 +193,7 @@ export function createKubernetesClient(dependencies: ClientDependencies): Kubern
     return withTimeout({ ms: timeoutMs, timers, signal: call.signal }, async (signal) => {
       let refusedOnce = false;
       for (let attempts = 1; ; attempts += 1) {
+        call.beforeTry?.();
         const outcome = await attempt(call, { signal, timeoutMs });
         if (outcome.kind === "answered") return outcome.answer as T;
         if (outcome.kind === "refused") {

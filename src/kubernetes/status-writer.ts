@@ -30,7 +30,7 @@ export interface StatusWriterDependencies {
   history: Pick<RunHistory, "summary">;
   circuits: Pick<Circuits, "listAll">;
   events: Pick<EventRecorder, "record" | "dropHeldBack">;
-  /** Asked before each look and write: after the process was stopped, `clear` may come too late. */
+  /** Asked before each look and try of a write: after the process was stopped, `clear` may come too late. */
   leadership: Pick<Leadership, "holds">;
   clock: Clock;
   monotonic: Monotonic;
@@ -201,6 +201,10 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
         path: `${jobsPath(known.namespace, known.name)}/status`,
         query: { fieldManager: "carillon-controller" },
         signal: ending.signal,
+        // It may have waited for another try while the process was stopped, and another writes since.
+        beforeTry: () => {
+          if (!leadership.holds()) throw new LeadershipRanOut();
+        },
         patch: "json",
         // The API server does not check a merge patch's uid on this subresource. The test keeps a job of the
         // same name that was made meanwhile from getting its predecessor's status.
@@ -215,6 +219,10 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       entry.refusals = 0;
     } catch (error) {
       if (began !== term) return;
+      if (error instanceof LeadershipRanOut) {
+        lookWithin(FIRST_LOOK_MS, uid);
+        return;
+      }
       metrics.statusWrites.inc({ outcome: "error" });
       // Deleted or replaced meanwhile: the watch will say so.
       if (isNotFound(error) || isTestFailure(error)) return;
@@ -313,6 +321,11 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
       }
     },
   };
+}
+
+/** The write was not tried again. It is made all the same if the lease is renewed yet. */
+class LeadershipRanOut extends Error {
+  override name = "LeadershipRanOut";
 }
 
 /**

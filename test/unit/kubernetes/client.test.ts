@@ -249,6 +249,20 @@ describe("what is not asked for again", () => {
       );
   });
 
+  test("what is not wanted any more before a try, and what is before the first is not asked for at all", async () => {
+    const made = await world([{ status: 503 }]);
+    let tries = 0;
+    const reason = new Error("not any more");
+    const beforeTry = () => {
+      tries += 1;
+      if (tries > 2) throw reason;
+    };
+    for (const asked of [2, 2]) {
+      await expect(made.client.call({ ...POST, beforeTry })).rejects.toBe(reason);
+      expect(made.seen).toHaveLength(asked);
+    }
+  });
+
   test("what its caller gives up while the server is being waited for", async () => {
     const made = await world([{ status: 429, retryAfter: "25" }]);
     const leaving = new AbortController();

@@ -34,6 +34,8 @@ function world() {
     phase: string;
     conditions: NonNullable<ScheduledJobStatus["conditions"]>;
     answer: (error?: Error) => void;
+    /** As the client before each try. */
+    tryAgain: () => void;
   }[] = [];
   const circuits: Circuit[] = [];
   const warnings: unknown[] = [];
@@ -45,7 +47,14 @@ function world() {
     const { promise, resolve, reject } = Promise.withResolvers<never>();
     const answer = (error?: Error) => (error ? reject(error) : resolve(undefined as never));
     const { phase, conditions } = value;
-    writes.push({ path: asked.path, phase, conditions: conditions ?? [], answer });
+    const tryAgain = () => {
+      try {
+        asked.beforeTry?.();
+      } catch (error) {
+        reject(error);
+      }
+    };
+    writes.push({ path: asked.path, phase, conditions: conditions ?? [], answer, tryAgain });
     return promise;
   };
   const writer = createStatusWriter({
@@ -295,6 +304,29 @@ test("nothing is written when leadership has run out while the history was read"
   report(yearly());
   await seconds(60);
   expect([writes, looks.length]).toEqual([[], 1]);
+});
+
+test("a write is not tried again once leadership has run out, and made anew soon if that comes back", async () => {
+  const { report, circuits, leadership, writes, warnings, seconds } = world();
+  const job = yearly();
+  report(job);
+  await seconds(3);
+  writes.pop()?.answer();
+  // The next look at the history is minutes away.
+  await seconds(2_100);
+  const destination = partsOfKey(destinationKey(job.account ?? "", job.spec.target));
+  circuits.push({ ...destination, state: "open", since: at("12:30"), worker: "w" });
+  await seconds(6);
+  leadership.held = false;
+  writes.pop()?.tryAgain();
+  await seconds(10);
+  leadership.held = true;
+  await seconds(3);
+  expect([writes.length, warnings]).toEqual([1, []]);
+  writes[0]?.tryAgain();
+  writes[0]?.answer();
+  await seconds(600);
+  expect(writes).toHaveLength(1);
 });
 
 describe("why a job is not ready", () => {

@@ -45,6 +45,9 @@ export function createJobList(dependencies: JobListDependencies): {
   > {
     try {
       const page = await listPage(scope, limit, continuation);
+      // What is known of a namespace may be of one that was deleted since, and made again with the jobs on the page. Only
+      // a watch is told of that, when the old jobs are deleted.
+      if (continuation === undefined) accountNamespaces.forget(scope);
       page.items = page.items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
       // All at once: one after the other, a page of many namespaces would take longer than its reader waits.
       const accounts = await Promise.all(

@@ -527,6 +527,43 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect(await remade.namespaceOf("account-1")).toBeUndefined();
   });
 
+  test("a list knows a namespace that was deleted and made again since the list before, however soon", async () => {
+    const first = await createNamespace(admin, "remade");
+    const path = (job?: string) => jobsPath(first.name, job);
+    const create = () =>
+      admin.call({
+        verb: "create",
+        resource: "scheduledjobs",
+        path: path(),
+        body: daily({ name: "a" }),
+      });
+    const accountNamespaces = createAccountNamespaces({
+      client: admin,
+      monotonic: () => 1_000,
+      timers: realTime.timers,
+      accounts: {
+        bindings: async () => [],
+        list: async () => [boundTo(first)],
+        byNamespace: async (_, uid) => (uid === first.uid ? boundTo(first) : undefined),
+      },
+    });
+    const store = jobStore(admin, accountNamespaces, { namespaces: [first.name] });
+    const accounts = async () => (await store.list({ limit: 500 })).jobs.map((job) => job.account);
+    await create();
+    expect(await accounts()).toEqual(["account-1"]);
+    await deleteNamespace(first.name, () =>
+      admin.call({ verb: "delete", resource: "scheduledjobs", path: path("a") }),
+    );
+    await admin.call({
+      verb: "create",
+      resource: "namespaces",
+      path: "/api/v1/namespaces",
+      body: { metadata: { name: first.name } },
+    });
+    await create();
+    expect(await accounts()).toEqual([null]);
+  });
+
   test("the jobs of a namespace that was bound since the list come again, and nothing older behind them", async () => {
     const late = await createNamespace(admin, "late");
     const path = (job?: string) => jobsPath(late.name, job);

@@ -75,6 +75,8 @@ export function createJobList(dependencies: JobListDependencies): {
     const found = await listScope(namespace, limit, more);
     const key = namespace ?? "";
     if ("unlisted" in found) {
+      // Its jobs on the pages before are gone with it: the caller lists anew.
+      if (found.unlisted === "gone" && more !== undefined) throw found.error;
       positions.set(key, found.unlisted);
       const rest = onward(positions, scope);
       const all = [...positions.values()];

@@ -340,6 +340,32 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
   );
 
   test.runIf(inject("tokenSecret") !== "")(
+    "a namespace that is deleted between two pages of its jobs has none in the list that counts",
+    async () => {
+      const names = (await Promise.all([1, 2].map(() => createNamespace(admin, "between"))))
+        .map(({ name }) => name)
+        .toSorted();
+      const [first = "", second = ""] = names;
+      const all = storeOf(admin);
+      const create = (name: string, id: string) =>
+        all.create({ account: bindings.bind(name), id, spec: SPEC });
+      const jobs = [await create(first, "a"), await create(first, "b")];
+      const other = await create(second, "a");
+      const client = await controllerOf(names);
+      const store = storeOf(client, [first, second]);
+      const page = await store.list({ limit: 1 });
+      await deleteBinding(client, first);
+      await deleteNamespace(first, () => Promise.all(jobs.map((job) => all.delete(job))));
+      await expect(store.list({ limit: 1, continue: page.continue })).rejects.toMatchObject({
+        code: 403,
+      });
+      const { told, stop } = follow(client, names);
+      await expect.poll(() => told.lists).toEqual([{ jobs: [other.uid], refused: [] }]);
+      await stop();
+    },
+  );
+
+  test.runIf(inject("tokenSecret") !== "")(
     "a watch that is refused asks for a list, unless that would be all there is to it",
     async () => {
       const names = (await Promise.all([1, 2].map(() => createNamespace(admin, "refused")))).map(

@@ -107,8 +107,12 @@ function world(spec?: Lease["spec"]) {
   return { server, said, election, able, changes, stop, seconds };
 }
 
-test("a lease that was given up is free at once, whatever it says of its duration", async () => {
-  const { changes, seconds } = world({ holderIdentity: "", leaseDurationSeconds: 600 });
+test.each([
+  { lease: "that was given up", spec: { holderIdentity: "", leaseDurationSeconds: 600 } },
+  { lease: "that names nobody", spec: { leaseDurationSeconds: 600 } },
+  { lease: "that says no duration", spec: { holderIdentity: "other" } },
+])("a lease $lease is free at once", async ({ spec }) => {
+  const { changes, seconds } = world(spec);
   await seconds(0);
   expect(changes).toEqual([{ leading: true, holder: "me", after: 0 }]);
 });

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { KubeConfig, type Cluster, type User } from "@kubernetes/client-node";
 import { afterEach, describe, expect, test } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
-import { ApiError } from "../../../src/kubernetes/api-error.ts";
+import { AnswerTooLarge, ApiError } from "../../../src/kubernetes/api-error.ts";
 import { createKubernetesClient, type ApiCall } from "../../../src/kubernetes/client.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { createAuthority } from "../../network/certificates.ts";
@@ -117,6 +117,7 @@ async function listening(server: Server): Promise<string> {
 }
 
 const GET: ApiCall = { verb: "get", resource: "things", path: "/things/a" };
+const TOO_LARGE = JSON.stringify({ kind: "Status", message: "etcdserver: request is too large" });
 const NOT_FOUND = JSON.stringify({ kind: "Status", reason: "NotFound", code: 404 });
 const POST: ApiCall = { verb: "create", resource: "things", path: "/things", body: {} };
 
@@ -294,12 +295,21 @@ describe("what is not asked for again", () => {
     // Of a kind that is not served.
     { status: 404, body: "404 page not found\n", times: 1 },
     { status: 401, body: "", times: 2 },
+    // Of what etcd does not store, now or later.
+    { status: 500, body: TOO_LARGE, times: 1 },
   ])("a refusal, $status: $body", async ({ status, body, times }) => {
     const made = await world([{ status, body }]);
     const error: unknown = await made.client.call(GET).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ApiError);
     expect(made.seen).toHaveLength(times);
   });
+});
+
+test("an answer may have as many bytes as its caller says, and is asked for once if it has more", async () => {
+  const made = await world([{ status: 200, body: '{"kind":"ü"}' }]);
+  await expect(made.client.call({ ...GET, mostBytes: 13 })).resolves.toEqual({ kind: "ü" });
+  await expect(made.client.call({ ...GET, mostBytes: 12 })).rejects.toThrow(AnswerTooLarge);
+  expect(made.seen).toHaveLength(2);
 });
 
 test("the bytes of an answer are told, of a refusal none", async () => {

@@ -2,7 +2,7 @@ import { InvalidInput } from "../domain/findings.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import { JobExists } from "../domain/ports/job-store.ts";
-import { ApiError, isAlreadyExists, isNotFound } from "./api-error.ts";
+import { ApiError, isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
 import type { KubernetesClient } from "./client.ts";
 import { definitionMissing, definitionTooOld, isKindMissing } from "./definition-missing.ts";
 import { deleteResource } from "./delete-resource.ts";
@@ -76,6 +76,9 @@ function refusal(
   if (isKindMissing(error)) return definitionMissing(error, what);
   if (isNotFound(error) || isTerminating(error)) return noNamespace();
   if (!(error instanceof ApiError)) return undefined;
+  // The namespace's ResourceQuota was changed at the same time, and the API server has given up counting.
+  if (isConflict(error))
+    return new DependencyUnavailable("kubernetes", { cause: error, retryAfterSeconds: 1 });
   return definitionTooOld(error, what) ?? invalidInput(error) ?? error;
 }
 

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
+import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
 import { connect, createNamespace, installCrd, jobStore } from "../../kubernetes/cluster.ts";
@@ -112,6 +113,39 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
       );
     },
   );
+
+  test("a quota that keeps changing, so that the API server gives up counting, is worth another try", async () => {
+    const path = `/api/v1/namespaces/${namespace}/resourcequotas`;
+    const count = "count/scheduledjobs.carillon.dev";
+    const quota = { verb: "patch", resource: "resourcequotas", path: `${path}/jobs` } as const;
+    const spec = { hard: { [count]: "1000" } };
+    await client.call({
+      ...quota,
+      verb: "create",
+      path,
+      body: { metadata: { name: "jobs" }, spec },
+    });
+    // As the quota controller does, which does not run here.
+    const status = { ...spec, used: { [count]: "0" } };
+    await client.call({ ...quota, path: `${path}/jobs/status`, body: { status } });
+    const ending = new AbortController();
+    let changes = 0;
+    const change = async () => {
+      while (!ending.signal.aborted) {
+        const annotations = { changes: String((changes += 1)) };
+        // One of these may lose against the others, too.
+        await refusal(client.call({ ...quota, body: { metadata: { annotations } } }));
+      }
+    };
+    const changing = [change(), change(), change(), change()];
+    const error = await until("a quota that was not counted", async () => refusal(create()));
+    ending.abort();
+    await Promise.all(changing);
+    await client.call({ ...quota, verb: "delete" });
+    expect(error).toBeInstanceOf(DependencyUnavailable);
+    expect((error as Error).cause).toMatchObject({ code: 409 });
+    expect(await store.get(account, `job-${made}`)).toBeUndefined();
+  });
 
   // Only an API server on this machine can call it.
   test.runIf(inject("tokenSecret") !== "").each(["Conflict", "AlreadyExists"])(

@@ -29,6 +29,8 @@ interface Reply {
   /** How long the answer takes by the client's clock, in milliseconds. */
   takes?: number;
   body?: string;
+  /** The body has no end. */
+  goesOn?: boolean;
 }
 
 /**
@@ -59,7 +61,9 @@ async function world(
     now += reply.takes ?? 0;
     if (reply.retryAfter !== undefined) response.setHeader("Retry-After", reply.retryAfter);
     response.statusCode = reply.status;
-    response.end(reply.body ?? JSON.stringify(THING));
+    const body = reply.body ?? JSON.stringify(THING);
+    if (reply.goesOn) response.write(body);
+    else response.end(body);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -533,5 +537,16 @@ describe("a watch", () => {
   test("that its caller gives up, with the caller's reason", async () => {
     const reason = new Error("the caller left");
     await expect(begin("hang", AbortSignal.abort(reason))).rejects.toBe(reason);
+  });
+
+  test.each([
+    { what: "is given up", inactivityMs: 60_000, givenUp: true, end: { message: "enough" } },
+    { what: "falls silent", inactivityMs: 100, end: { code: "UND_ERR_BODY_TIMEOUT" } },
+  ])("that $what ends, although its body does not", async ({ inactivityMs, givenUp, end }) => {
+    const made = await world([{ status: 200, goesOn: true }]);
+    const leaving = new AbortController();
+    const body = await made.client.watch({ ...open, signal: leaving.signal, inactivityMs });
+    if (givenUp) leaving.abort(new Error("enough"));
+    await expect(body.text()).rejects.toMatchObject(end);
   });
 });

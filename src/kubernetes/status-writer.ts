@@ -123,7 +123,8 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   /** Sets when the history is read next: soon after the next fire time, or earlier, after twice the last wait. */
   function planLook(entry: Entry, now: Instant): void {
     const next = nextRunAt(entry.job, entry.cursor, entry.timing, now);
-    const fire = next === null ? Infinity : next - now + SECOND;
+    // One that is late is reported when its run is created.
+    const fire = next === null || next <= now ? Infinity : next - now + SECOND;
     const wait = Math.min(entry.lookAfterMs, fire);
     entry.lookAt = Math.max(monotonic() + wait, entry.writeAt);
     if (wait === fire) entry.lookAfterMs = FIRST_LOOK_MS;

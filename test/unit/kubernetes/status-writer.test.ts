@@ -471,6 +471,17 @@ describe("looks at the history", () => {
     expect(looks[0]).toBeLessThan(at("12:10:02"));
   });
 
+  test("ever less often while a one-time job is late, which is reported when it runs", async () => {
+    const { report, writes, looks, seconds } = world();
+    report(aJob({ spec: { schedule: { kind: "once", at: at("11:00") } } }));
+    await seconds(3);
+    writes.pop()?.answer();
+    await seconds(60);
+    looks.length = 0;
+    await seconds(600);
+    expect(Math.min(...gaps(looks))).toBeGreaterThan(60);
+  });
+
   test("a thousand at a time, and whoever waits has the next turn, however often the others end", async () => {
     const { report, writer, looked, seconds, time } = world();
     const busy = Array.from({ length: 1_000 }, (_, n) => `busy-${n}`);

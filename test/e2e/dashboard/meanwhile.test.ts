@@ -107,6 +107,26 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     expect(await executions.count()).toBe(1);
   });
 
+  test("a run that waits for its retry is not said to come now", async () => {
+    const receiver = createServer((_, response) => response.writeHead(503).end());
+    onTestFinished(() => void receiver.close());
+    await once(receiver.listen(0, "127.0.0.1"), "listening");
+    const { port } = receiver.address() as AddressInfo;
+    const id = await stage.createJob({
+      name: "Tried again later",
+      schedule_type: "one_time",
+      cron_expression: undefined,
+      run_at: new Date().toISOString(),
+      webhook_url: `http://127.0.0.1:${port}/`,
+      max_retries: 1,
+      min_backoff_seconds: 3_600,
+    });
+    const { page } = await open(`jobs/${id}`);
+    await page.getByText("the receiver answered 503").waitFor();
+    const next = page.getByText("Next run", { exact: true }).locator("xpath=following-sibling::*");
+    expect(await next.textContent()).toBe("none: its run is not over yet");
+  });
+
   test("a double click makes one job", async () => {
     const { page } = await open("jobs/_new");
     let asked = 0;

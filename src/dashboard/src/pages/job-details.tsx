@@ -30,7 +30,11 @@ export function JobDetails({ view }: { view: JobView }) {
             Schedule
           </Title>
           <Fact name="Next run">
-            <Moment at={job.next_run_at} none={job.status === "active" ? "now" : "none"} />
+            {/* An active job without a next run is one-time: its run is queued, in flight, or waits for a retry. */}
+            <Moment
+              at={job.next_run_at}
+              none={job.status === "active" ? "none: its run is not over yet" : "none"}
+            />
             {job.next_run_at !== null && (
               <Text size="xs" c="dimmed">
                 {formatTime(job.next_run_at)}

@@ -38,7 +38,12 @@ function hasFailed({ state }: { state: Failing }): boolean {
   return state.status === "error" && mayPass(state.error);
 }
 
-/** Whether the same question may get another answer later: it cannot when the server has refused it. */
+/** Whether the same question may get another answer later: it cannot when the gateway itself has refused it. */
 function mayPass(error: Error | null): boolean {
-  return !(error instanceof ApiError && error.status >= 400 && error.status < 500);
+  return !(
+    error instanceof ApiError &&
+    error.status >= 400 &&
+    error.status < 500 &&
+    error.code !== ""
+  );
 }

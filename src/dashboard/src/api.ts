@@ -1,7 +1,11 @@
 import { parseExactly } from "./exact-json.ts";
 import { hearServerClock } from "./server-clock.ts";
 
-/** An answer of the gateway that is not a success. `details` name the fields that were refused. */
+/**
+ * An answer that is not a success. `code` is the gateway's word for why; it is empty if the answer is not the gateway's,
+ * but a proxy's: its 404 says nothing of a job, and its 401 nothing of the session. `details` name the fields that were
+ * refused.
+ */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
@@ -94,14 +98,14 @@ async function exchange<T>(
   // Such an answer is a proxy's, which does not know whether the change was made.
   if (response.status >= 500 && !isOurs(answer))
     throw noAnswer(`The server answered ${response.status}.`, response.status);
-  if (!response.ok) throw new ApiError(response.status, answer ?? {});
+  if (!response.ok) throw new ApiError(response.status, isOurs(answer) ? answer : {});
   if (answer === undefined)
     throw noAnswer("Carillon's answer cannot be read: it was cut off, or is another program's.");
   return answer as T;
 }
 
 /** An error of the gateway, not of a proxy. Both members are required: other programs' errors may have an `error`. */
-function isOurs(problem: unknown): boolean {
+function isOurs(problem: unknown): problem is { error: string; code: string } {
   const { error, code } = Object(problem) as { error?: unknown; code?: unknown };
   return typeof error === "string" && typeof code === "string";
 }

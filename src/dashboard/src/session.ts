@@ -37,7 +37,7 @@ async function fetchSession(): Promise<Session | null> {
   try {
     return await get<Session>("/session");
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) return null;
+    if (error instanceof ApiError && error.code === "signed_out") return null;
     throw error;
   }
 }

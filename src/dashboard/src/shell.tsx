@@ -243,6 +243,6 @@ async function endSession(): Promise<void> {
     await call("DELETE", "/session");
   } catch (error) {
     // It was over already.
-    if (!(error instanceof ApiError && error.status === 401)) throw error;
+    if (!(error instanceof ApiError && error.code === "signed_out")) throw error;
   }
 }

@@ -2,14 +2,16 @@ import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findChrome } from "./chrome.ts";
 import { button, heading, place } from "./locators.ts";
-import { cutOff, databaseAway } from "./outages.ts";
+import { cutOff, databaseAway, noWayThere } from "./outages.ts";
 import { show } from "./owner.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
 
 const problem = (page: Page) =>
-  page.getByRole("alert").filter({ hasText: /cannot be reached|database is away/ });
+  page
+    .getByRole("alert")
+    .filter({ hasText: /cannot be reached|database is away|server answered 404/ });
 
 /** Cuts off what the page asks there, and counts how often it does. */
 async function cutOffAll(page: Page, asks: string): Promise<{ asked: number }> {
@@ -49,6 +51,7 @@ describe.skipIf(chrome === undefined)("a page whose server was away", () => {
     { what: "the copy of a job", path: "jobs/_new?from=JOB", asks: "jobs/*", by: databaseAway },
     { what: "the check of a job", path: "jobs/_new", asks: "jobs/check", by: databaseAway },
     { what: "SMTP", path: "smtp", asks: "smtp", by: cutOff },
+    { what: "SMTP, behind a proxy", path: "smtp", asks: "smtp", by: noWayThere },
     { what: "signing", path: "signing-secret", asks: "signing-secret", by: databaseAway },
     { what: "users", path: "settings", asks: "users", by: cutOff },
     { what: "accounts", path: "accounts", asks: "accounts", by: databaseAway },

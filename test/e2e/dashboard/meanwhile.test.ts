@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { findChrome } from "./chrome.ts";
 import { hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
-import { databaseAway } from "./outages.ts";
+import { databaseAway, noWayThere } from "./outages.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -125,6 +125,14 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await page.getByText("the receiver answered 503").waitFor();
     const next = page.getByText("Next run", { exact: true }).locator("xpath=following-sibling::*");
     expect(await next.textContent()).toBe("none: its run is not over yet");
+  });
+
+  test("a job that a proxy does not find for a moment is not called deleted", async () => {
+    const { page } = await open(`jobs/${await createJob("Behind a proxy")}`);
+    await page.route("**/dashboard/api/jobs/*", noWayThere);
+    await page.getByRole("alert").getByText("The server answered 404.").waitFor();
+    expect(await page.getByText("This job was deleted.").count()).toBe(0);
+    expect(await button(page, "Run now").count()).toBe(1);
   });
 
   test("a double click makes one job", async () => {

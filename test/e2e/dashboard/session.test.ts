@@ -125,6 +125,20 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     expect(await page.getByText("Your session has ended.").count()).toBe(0);
   });
 
+  test("is not said when a proxy asks for a sign-in of its own: the page stays", async () => {
+    const { page } = await openForm("jobs/_new");
+    await field(page, "Name").fill("Half of it");
+    let asked = 0;
+    await page.route("**/dashboard/api/session", async (route) => {
+      asked += 1;
+      await route.fulfill({ status: 401, contentType: "text/html", body: "<h1>Sign in</h1>" });
+    });
+    await lookAt(page);
+    await expect.poll(() => asked).toBeGreaterThan(1);
+    expect(await field(page, "Name").inputValue()).toBe("Half of it");
+    expect(await page.getByText("Your session has ended.").count()).toBe(0);
+  });
+
   test("who is signed in cannot be asked for a moment: the page stays", async () => {
     const { page } = await openForm("jobs/_new");
     await field(page, "Name").fill("Half of it");

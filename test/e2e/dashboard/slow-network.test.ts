@@ -262,6 +262,19 @@ describe.skipIf(chrome === undefined)("on a slow network", () => {
       .toEqual(["Your session has ended. Sign in again."]);
   });
 
+  test("a proxy that refuses a sign-out: who is still in is told so", async () => {
+    const { page } = await stage.openPage("");
+    await page.route("**/dashboard/api/session", async (route) =>
+      route.request().method() === "DELETE"
+        ? route.fulfill({ status: 401, contentType: "text/html", body: "<h1>Sign in</h1>" })
+        : route.fallback(),
+    );
+    await page.getByRole("button", { name: /your user/ }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByText("You may still be signed in").waitFor();
+    expect(await page.title()).toBe("Overview · Carillon");
+  });
+
   test.each(TIME_OUTS)("a proxy gives up, with $body: it may have been done", async (answer) => {
     const { page } = await stage.openPage("api-keys");
     const timeOut = (route: Route) => route.fulfill({ status: 504, ...answer });

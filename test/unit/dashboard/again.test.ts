@@ -5,7 +5,9 @@ import { ApiError, UNANSWERED } from "../../../src/dashboard/src/api.ts";
 const unreachable = new ApiError(0, {});
 const databaseAway = new ApiError(503, {});
 const unanswered = new ApiError(0, { code: UNANSWERED });
-const refused = new ApiError(404, {});
+const refused = new ApiError(404, { code: "not_found" });
+/** Of a proxy: it has no code of ours. */
+const inBetween = new ApiError(404, {});
 
 const failed = (error: Error, errorUpdateCount = 1) =>
   triesAgainAfter({ state: { status: "error", error, errorUpdateCount } });
@@ -20,6 +22,7 @@ test.each([
   { what: "a part of it is away", error: databaseAway, atOnce: true, later: 5_000 },
   { what: "no answer came in time", error: unanswered, atOnce: false, later: 5_000 },
   { what: "the server refuses", error: refused, atOnce: false, later: false },
+  { what: "a proxy knows no way there", error: inBetween, atOnce: true, later: 5_000 },
 ])("$what: tried again at once ($atOnce), and later ($later)", ({ error, atOnce, later }) => {
   expect(triesAtOnce(0, error)).toBe(atOnce);
   expect(triesAtOnce(2, error)).toBe(false);

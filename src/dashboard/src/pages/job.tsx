@@ -49,7 +49,7 @@ function OneJob({ id }: { id: string }) {
   const job = data?.job;
   const managed = data?.managed_by !== null && data !== undefined;
   const possible = data && scheduleActionOf(data);
-  const gone = view.error instanceof ApiError && view.error.status === 404;
+  const gone = view.error instanceof ApiError && view.error.code === "not_found";
   return (
     <Page
       title={job?.name ?? "Job"}

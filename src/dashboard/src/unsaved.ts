@@ -17,6 +17,8 @@ interface Unsaved<T> {
   hold: (typed: T) => void;
   /** To be called when it has been saved, or is no longer wanted. */
   drop: () => void;
+  /** Leaves `rest` to the form of that page, which finds it, unless what was held has been dropped meanwhile. */
+  leave: (pathname: string, rest: T) => void;
 }
 
 /**
@@ -42,6 +44,9 @@ export function useUnsaved<T>(user: string, form = ""): Unsaved<T> {
     drop: () => {
       typed.delete(key);
       setFound(undefined);
+    },
+    leave: (to, rest) => {
+      if (by === user && typed.delete(key)) typed.set(`${to} ${form}`, rest);
     },
   };
 }

@@ -314,6 +314,49 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await expect.poll(() => errors.allTextContents()).toEqual([]);
   });
 
+  test("what is typed while a job is saved stays, and is saved the next time", async () => {
+    const id = await createJob("Typed on");
+    const { page } = await open(`jobs/${id}/edit`);
+    const save = await hold(page, "PATCH", "**/dashboard/api/jobs/*", "request", 1);
+    await page.getByLabel("Name").fill("Typed on, renamed");
+    await button(page, "Save").click();
+    await save.asked;
+    await page.getByLabel("URL").fill("https://example.com/typed-on");
+    save.release();
+    await page.getByText("Job saved").waitFor();
+    await expect.poll(() => button(page, "Save").getAttribute("aria-disabled")).toBe("false");
+    expect(await page.getByLabel("URL").inputValue()).toBe("https://example.com/typed-on");
+    // The next time saves that alone: the name is somebody else's by then.
+    await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body: { name: "Theirs" } });
+    await button(page, "Save").click();
+    await heading(page, "Theirs").waitFor();
+    expect((await stage.rest({ path: `/jobs/${id}` })).body).toMatchObject({
+      name: "Theirs",
+      webhook_url: "https://example.com/typed-on",
+    });
+  });
+
+  test("what is typed while a job is made becomes a change of that job", async () => {
+    const { page } = await open("jobs/_new");
+    const making = await hold(page, "POST", "**/dashboard/api/jobs");
+    await page.getByLabel("Name").fill("Made");
+    await page.getByLabel("URL").fill("https://example.com/made");
+    await button(page, "Create job").click();
+    await making.asked;
+    await page.getByLabel("Name").fill("Made, and renamed");
+    making.release();
+    await heading(page, "Edit Made").waitFor();
+    await page.getByText("What you typed is here again").waitFor();
+    expect(await page.getByLabel("Name").inputValue()).toBe("Made, and renamed");
+    await button(page, "Save").click();
+    await heading(page, "Made, and renamed").waitFor();
+    // The form of the next job is empty.
+    await place(page, "Jobs").click();
+    await page.getByRole("link", { name: "Create job" }).click();
+    await heading(page, "Create a job").waitFor();
+    expect(await page.getByLabel("Name").inputValue()).toBe("");
+  });
+
   test("a job that somebody else changes: that is said once, and what nobody else touches is theirs", async () => {
     const id = await createJob("Changed by two");
     const { page } = await open(`jobs/${id}/edit`);

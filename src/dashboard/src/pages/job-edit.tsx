@@ -8,7 +8,6 @@ import type { Job } from "../api-types.ts";
 import { Page, Waiting } from "../components/page.tsx";
 import { Problem } from "../components/problem.tsx";
 import { useLoaded } from "../loaded.ts";
-import { useNavigateFromHere } from "../still-here.ts";
 import { useSession } from "../session.ts";
 import { JobForm } from "./job-form.tsx";
 import { copyOf, draftOf, emptyDraft } from "./job-draft.ts";
@@ -19,7 +18,6 @@ export function NewJobPage() {
   const { account } = useSession();
   const [params] = useSearchParams();
   const from = params.get("from");
-  const navigate = useNavigateFromHere();
   const client = useQueryClient();
   const source = useLoaded({
     ...jobQuery(from ?? ""),
@@ -55,7 +53,7 @@ export function NewJobPage() {
             const job = await create(body);
             await client.invalidateQueries({ queryKey: ["jobs"] });
             notifications.show({ color: "green.9", message: "Job created" });
-            await navigate(`/jobs/${job.id}`);
+            return job.id;
           }}
         />
       )}
@@ -65,7 +63,6 @@ export function NewJobPage() {
 
 export function EditJobPage() {
   const { id = "" } = useParams();
-  const navigate = useNavigateFromHere();
   const client = useQueryClient();
   const view = useLoaded({ ...jobQuery(id), refetchOnWindowFocus: false });
   const owner = view.data?.managed_by;
@@ -96,14 +93,13 @@ export function EditJobPage() {
           save={async (body) => {
             if (Object.keys(body).length === 0) {
               notifications.show({ color: "gray", message: "Nothing was changed" });
-              await navigate(`/jobs/${id}`);
-              return;
+              return id;
             }
             await call("PATCH", `/jobs/${encodeURIComponent(id)}`, body);
             await client.invalidateQueries({ queryKey: ["job", id] });
             await client.invalidateQueries({ queryKey: ["jobs"] });
             notifications.show({ color: "green.9", message: "Job saved" });
-            await navigate(`/jobs/${id}`);
+            return id;
           }}
         />
       )}

@@ -26,7 +26,7 @@ import { TimeZoneSelect } from "../components/time-zone-select.tsx";
 import { TypedBefore } from "../components/typed-before.tsx";
 import { useLoaded } from "../loaded.ts";
 import { useSession } from "../session.ts";
-import { useStillHere } from "../still-here.ts";
+import { useNavigateFromHere, useStillHere } from "../still-here.ts";
 import { MY_ZONE } from "../time.ts";
 import { useUnsaved } from "../unsaved.ts";
 import { bodyOf, changedByOthers, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts";
@@ -56,6 +56,9 @@ const LABELS = {
   run_at: "Time",
 };
 
+/** What may be kept of a draft: its headers contain secrets. */
+const withoutHeaders = (draft: JobDraft): JobDraft => ({ ...draft, webhook_headers: [] });
+
 const isEmpty = (draft: JobDraft, field: string) => draft[field as keyof JobDraft] === "";
 
 /** Creates or changes a job. While one types, the server says what is wrong and when the job fires. */
@@ -66,22 +69,22 @@ export function JobForm(props: {
   /** Reads that job as it is saved at present. */
   now?: () => Promise<JobDraft>;
   action: string;
-  save: (body: Record<string, unknown>) => Promise<void>;
+  /** Resolves with the job's id. */
+  save: (body: Record<string, unknown>) => Promise<string>;
 }) {
-  const { found, hold, drop } = useUnsaved<{ start: JobDraft; draft: JobDraft }>(
+  const { found, hold, drop, leave } = useUnsaved<{ start: JobDraft; draft: JobDraft }>(
     useSession().user.id,
   );
   // The job may be loaded again while the form is open: `start` is what the user saw, and changes are relative to it.
   const { webhook_headers } = props.start;
   const [start, setStart] = useState(found ? { ...found.start, webhook_headers } : props.start);
   const [draft, setDraft] = useState(found ? { ...found.draft, webhook_headers } : start);
+  const changesSince = (since: JobDraft) => ({
+    start: withoutHeaders(since),
+    draft: withoutHeaders(draft),
+  });
   useEffect(() => {
-    // Without the headers, which contain secrets.
-    if (draft !== start)
-      hold({
-        start: { ...start, webhook_headers: [] },
-        draft: { ...draft, webhook_headers: [] },
-      });
+    if (draft !== start) hold(changesSince(start));
   }, [draft, start]);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   /** Problems of all fields are shown, not only of touched ones. */
@@ -103,6 +106,7 @@ export function JobForm(props: {
     throw refusal(fields, bodyOf(now).body);
   };
   const stillHere = useStillHere();
+  const navigate = useNavigateFromHere();
   const save = useMutation({
     mutationFn: async (saved: JobDraft) => {
       const result = bodyToSave(saved);
@@ -116,9 +120,21 @@ export function JobForm(props: {
           ],
         });
       if (Object.keys(result.body).length > 0) await refuseChangedMeanwhile(saved);
-      await props.save(result.body);
+      return props.save(result.body);
     },
-    onSuccess: drop,
+    onSuccess: async (id, saved) => {
+      if (saved === draft) {
+        drop();
+        await navigate(`/jobs/${id}`);
+        return;
+      }
+      // What was typed meanwhile is a change of what has been saved. That of a new job goes on in the form of that job:
+      // here it would make a second one.
+      const edit = `/jobs/${id}/edit`;
+      leave(edit, changesSince(saved));
+      if (creating) await navigate(edit);
+      else setStart(saved);
+    },
     onError: (error, { name }) => {
       // A user who has gone to another page is told there.
       if (!stillHere())

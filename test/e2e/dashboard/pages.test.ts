@@ -35,6 +35,20 @@ const hiddenBeginning = (letter: string) => `(() => {
   return first.getBoundingClientRect().right - link.closest(".clip").getBoundingClientRect().right;
 })()`;
 
+/** By how many pixels the first character of an element's text is to the right of the last one. */
+const firstToTheRight = (selector: string) => `(() => {
+  const text = document
+    .createTreeWalker(document.querySelector("${selector}"), NodeFilter.SHOW_TEXT)
+    .nextNode();
+  const left = (at) => {
+    const character = document.createRange();
+    character.setStart(text, at);
+    character.setEnd(text, at + 1);
+    return character.getBoundingClientRect().left;
+  };
+  return left(0) - left(text.length - 1);
+})()`;
+
 /** The size of a sheet of paper. */
 const A4: View = { width: 794, height: 1_123 };
 
@@ -164,6 +178,16 @@ describe.skipIf(chrome === undefined)("every page", () => {
       await page.getByRole("link", { name }).first().waitFor();
       expect(await page.evaluate(hiddenBeginning("\u05e9"))).toBeLessThan(1);
     }
+  });
+
+  test("a name that runs from right to left is read in that order on the page of its job", async () => {
+    const name = "\u05e9\u05dc\u05d5\u05dd ABC";
+    const { page } = await stage.openPage(`jobs/${await stage.createJob({ name })}`);
+    expect(await page.evaluate(firstToTheRight("h1"))).toBeGreaterThan(0);
+    await page.getByRole("button", { name: "More actions" }).click();
+    await page.getByRole("menuitem", { name: /Delete/ }).click();
+    await page.getByRole("dialog").getByText("will not run again").waitFor();
+    expect(await page.evaluate(firstToTheRight("[role=dialog] strong"))).toBeGreaterThan(0);
   });
 
   test("on paper nothing covers what is there, or has to be scrolled to", async () => {

@@ -38,7 +38,8 @@ export function Page(props: {
         <Stack gap={4} style={{ minWidth: 0 }}>
           {props.above}
           <Title order={1} size="h2" className="break" ref={heading} tabIndex={-1}>
-            {props.title}
+            {/* A name may run from right to left. */}
+            <bdi>{props.title}</bdi>
           </Title>
           {props.about !== undefined && (
             <Text c="dimmed" size="sm" maw={720} component="div" className="break">

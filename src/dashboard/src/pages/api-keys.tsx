@@ -75,7 +75,7 @@ export function ApiKeysPage() {
                     no label
                   </Text>
                 ) : (
-                  <Text size="sm" fw={550} span>
+                  <Text size="sm" fw={550} span dir="auto">
                     {key.label}
                   </Text>
                 )}
@@ -118,8 +118,8 @@ export function ApiKeysPage() {
         }}
       >
         <Text className="break">
-          <strong>{doomed && nameOf(doomed)}</strong> stops working at once, everywhere. Programs
-          that still use it are answered 401.
+          <strong dir="auto">{doomed && nameOf(doomed)}</strong> stops working at once, everywhere.
+          Programs that still use it are answered 401.
         </Text>
       </Confirm>
     </Page>

@@ -195,7 +195,7 @@ function Email({ job }: { job: Job }) {
         <span className="break">{job.email_to}</span>
       </Fact>
       <Fact name="Subject">
-        <span className="break">{job.email_subject}</span>
+        <bdi className="break">{job.email_subject}</bdi>
       </Fact>
       <Fact name={job.email_is_html === true ? "Body (HTML)" : "Body"}>
         <pre className="code wrap" tabIndex={0} role="region" aria-label="Body">

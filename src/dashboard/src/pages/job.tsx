@@ -148,8 +148,8 @@ function OneJob({ id }: { id: string }) {
         }}
       >
         <Text className="break">
-          <strong>{job?.name}</strong> will not run again, and cannot be recovered. Its history
-          stays.
+          <strong dir="auto">{job?.name}</strong> will not run again, and cannot be recovered. Its
+          history stays.
         </Text>
       </Confirm>
     </Page>

@@ -145,7 +145,7 @@ export function LogTable({ logs }: { logs: readonly LogEntry[] }) {
           </Table.Td>
           <Table.Td className="wide">
             <Text size="sm" className="break" lineClamp={2}>
-              {entry.subject}
+              <bdi>{entry.subject}</bdi>
             </Text>
             {entry.error_message !== null && (
               <Text size="xs" c="var(--mantine-color-error)" className="break" mt={2}>

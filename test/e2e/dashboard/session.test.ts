@@ -4,7 +4,7 @@ import { findChrome } from "./chrome.ts";
 import { databaseAway } from "./outages.ts";
 import { openWindow, show, signIn, type Owner } from "./owner.ts";
 import { hold } from "./held.ts";
-import { button, copied, heading } from "./locators.ts";
+import { button, choice, copied, heading, place } from "./locators.ts";
 import { openStage, type Stage } from "./stage.ts";
 
 const chrome = findChrome();
@@ -221,6 +221,17 @@ describe.skipIf(chrome === undefined)("a session that ends", () => {
     await button(page, "Save").click();
     expect((await sent).postDataJSON()).toEqual({ name: "Kept, renamed" });
     await heading(page, "Kept, renamed").waitFor();
+  });
+
+  test("who only looks among the providers of SMTP has typed nothing that is there again", async () => {
+    const { page } = await open("smtp");
+    await choice(page, "Provider").fill("Res");
+    await page.getByRole("option", { name: "Resend" }).waitFor();
+    await place(page, "Jobs").click();
+    await heading(page, "Jobs").waitFor();
+    await place(page, "SMTP").click();
+    await page.getByLabel("Host").waitFor();
+    expect(await page.getByText("What you typed is here again").count()).toBe(0);
   });
 
   test("settings of SMTP that were typed are there again for the same user, but for the password", async () => {

@@ -167,23 +167,30 @@ function SmtpForm(props: { saved: SmtpSettings | null; startAfresh: () => void }
       >
         <Card withBorder className="panel">
           <Stack>
-            <Select
-              label="Provider"
-              placeholder="Another server"
-              description="Fills in host, port and encryption."
-              data={PRESETS.map(({ name }) => name)}
-              clearable
-              searchable
-              onChange={(name) => {
-                const preset = PRESETS.find((each) => each.name === name);
-                if (!preset) return;
-                edited();
-                setHost(preset.host);
-                setPort(preset.port);
-                setTls(preset.tls);
-                if (preset.username !== undefined) setUsername(preset.username);
+            {/* What is typed into it only looks for a provider: the form does not hear of it. */}
+            <div
+              onChange={(event) => {
+                event.stopPropagation();
               }}
-            />
+            >
+              <Select
+                label="Provider"
+                placeholder="Another server"
+                description="Fills in host, port and encryption."
+                data={PRESETS.map(({ name }) => name)}
+                clearable
+                searchable
+                onChange={(name) => {
+                  const preset = PRESETS.find((each) => each.name === name);
+                  if (!preset) return;
+                  edited();
+                  setHost(preset.host);
+                  setPort(preset.port);
+                  setTls(preset.tls);
+                  if (preset.username !== undefined) setUsername(preset.username);
+                }}
+              />
+            </div>
             <SimpleGrid cols={{ base: 1, sm: 3 }}>
               <TextInput
                 label="Host"

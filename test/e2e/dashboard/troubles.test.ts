@@ -663,6 +663,23 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.getByText("in Asia/Kolkata").waitFor();
   });
 
+  test("fire times say where the clocks change between them", async () => {
+    const { page } = await open("jobs/_new");
+    await choice(page, "Time zone").click();
+    await choice(page, "Time zone").fill("America/New_York");
+    await page.getByRole("option", { name: "America/New_York" }).click();
+    // Ten fire times, a month apart: summer time begins or ends between them.
+    await page.getByLabel("Cron expression").fill("0 12 1 * *");
+    const changes = page.getByText(/^clocks go/);
+    await changes.first().waitFor();
+    expect([
+      "clocks go forward: UTC−04:00",
+      "clocks go back: UTC−05:00",
+      "clocks go forward: UTC+02:00",
+      "clocks go back: UTC+01:00",
+    ]).toEqual(expect.arrayContaining(await changes.allTextContents()));
+  });
+
   test("where the browser does not know its time zone, times are UTC's", async () => {
     const id = await createJob({ timezone: "Asia/Tokyo" });
     const timeZone = "Etc/Unknown";

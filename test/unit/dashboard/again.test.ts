@@ -3,7 +3,7 @@ import { triesAgainAfter, triesAtOnce } from "../../../src/dashboard/src/again.t
 import { ApiError, UNANSWERED } from "../../../src/dashboard/src/api.ts";
 
 const unreachable = new ApiError(0, {});
-const databaseAway = new ApiError(503, {});
+const databaseAway = new ApiError(503, { code: "dependency_unavailable" });
 const unanswered = new ApiError(0, { code: UNANSWERED });
 const refused = new ApiError(404, { code: "not_found" });
 /** Of a proxy: it has no code of ours. */
@@ -21,7 +21,8 @@ test.each([
   { what: "the server cannot be reached", error: unreachable, atOnce: true, later: 5_000 },
   { what: "a part of it is away", error: databaseAway, atOnce: true, later: 5_000 },
   { what: "no answer came in time", error: unanswered, atOnce: false, later: 5_000 },
-  { what: "the server refuses", error: refused, atOnce: false, later: false },
+  { what: "the gateway refuses", error: refused, atOnce: false, later: false },
+  { what: "a proxy has nobody to ask", error: new ApiError(502, {}), atOnce: true, later: 5_000 },
   { what: "a proxy knows no way there", error: inBetween, atOnce: true, later: 5_000 },
 ])("$what: tried again at once ($atOnce), and later ($later)", ({ error, atOnce, later }) => {
   expect(triesAtOnce(0, error)).toBe(atOnce);

@@ -16,6 +16,7 @@ const cases: { expression: string; words: string }[] = [
   { expression: "0 3 1 * */1", words: "" },
   { expression: "0 3 1 * 0-6", words: "" },
   { expression: "0  3  13  *  1", words: "" },
+  { expression: "0 3  13 * 1", words: "" },
 ];
 
 test.each(cases)("$expression: $words", async ({ expression, words }) => {

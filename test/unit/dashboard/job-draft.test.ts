@@ -124,7 +124,7 @@ const changes: { what: string; job: Job; edit: Partial<JobDraft>; sent: object }
   {
     what: "an email to a webhook",
     job: EMAIL,
-    edit: { type: "webhook", webhook_url: "https://example.com/" },
+    edit: { type: "webhook", webhook_url: " https://example.com/ " },
     sent: {
       type: "webhook",
       webhook_url: "https://example.com/",
@@ -321,6 +321,21 @@ describe("a new job is sent whole", () => {
     });
   });
 
+  test.each([
+    {
+      what: "nothing but white space",
+      payload: " \n",
+      sent: { ok: true, body: { webhook_payload: {} } },
+    },
+    ...["null", "[]", "1"].map((payload) => ({
+      what: payload,
+      payload,
+      sent: { ok: false, field: "webhook_payload", message: "must be a JSON object, in braces" },
+    })),
+  ])("a payload of $what", ({ payload, sent }) => {
+    expect(bodyOf({ ...emptyDraft("UTC"), webhook_payload: payload })).toMatchObject(sent);
+  });
+
   test("all other numbers are, and what looks like one in a string or a name", () => {
     const long = "12345678901234567890";
     const payload = `{"${long}":"\\" ${long}","n":[0,-0.0,1.50,1e2,1E+21,-9007199254740992,12300000000000000000000]}`;
@@ -384,6 +399,12 @@ const changedElsewhere: { what: string; now: Job; edit: Partial<JobDraft>; field
     fields: [],
   },
   { what: "the field", now: { ...CRON, name: "Theirs" }, edit: { name: "Mine" }, fields: ["name"] },
+  {
+    what: "nothing, and the edit changes the kind",
+    now: CRON,
+    edit: { type: "email", email_to: "b@example.com" },
+    fields: [],
+  },
   { what: "the kind, which the edit is not about", now: EMAIL, edit: { name: "M" }, fields: [] },
   {
     what: "the kind that has the field",

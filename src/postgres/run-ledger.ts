@@ -62,11 +62,12 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
       if (job.account === null) return false;
       // The share lock waits for an apply or cancel under way, so that no run is created after a deletion. The
       // leader must have taken up the generation and the account that the caller has seen: otherwise the run would
-      // send what the job said before, or be refused as one of a deleted account.
+      // send what the job said before, or be refused as one of a deleted account. And no later generation: the caller
+      // does not know whom that calls.
       const { rows } = await pool.query<{ found: boolean }>(
         `with cursor as materialized (
            select * from job_cursors
-            where job_uid = $1 and deleted_at is null and account = $6 and generation >= $5
+            where job_uid = $1 and deleted_at is null and account = $6 and generation = $5
               for share
          ), asked as (
            insert into manual_run_keys (job_uid, key) select job_uid, $2 from cursor

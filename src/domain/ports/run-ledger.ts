@@ -81,7 +81,7 @@ export interface RunLedger {
   cancelSome(jobUids: readonly string[]): Promise<boolean>;
   /**
    * Creates a run that REST asks for; the same key creates no second one. False: the cursor is missing, deleted, or
-   * not yet at the job's generation and account.
+   * not at the job's generation and account, because it lags behind, or the job was changed since it was read.
    */
   runNow(job: Job, key: string): Promise<boolean>;
   /**

@@ -853,6 +853,32 @@ describe("cancel, orphans, runNow", () => {
     expect(run.spec.name).toBe("edited");
   });
 
+  test("a request that an edit overtakes is to be made again: its run would count to where the job called before", async () => {
+    const of = job();
+    await fixture.apply(of);
+    const elsewhere = { ...spec().target, url: "https://elsewhere.example/" } as JobSpec["target"];
+    const newer = { ...of, generation: 2, spec: spec({ target: elsewhere }) };
+    const holder = await openTransaction(
+      fixture.pool,
+      "select from job_cursors where job_uid = $1 for update",
+      [of.uid],
+    );
+    const edited = fixture.apply(newer);
+    await untilLockWaits(fixture.pool);
+    const asked = fixture.ledger.runNow(of, "key");
+    await untilLockWaits(fixture.pool, 2);
+    await holder.commit();
+    await edited;
+    expect(await asked).toBe(false);
+    expect(await fixture.ledger.runNow(newer, "key")).toBe(true);
+    const run = await claimOne(fixture.queue, of);
+    await fixture.queue.close([success(run)]);
+    expect(run).toMatchObject({
+      generation: 2,
+      destination: destinationKey(run.account, newer.spec.target),
+    });
+  });
+
   test("a request that comes while the job is being deleted makes no run", async () => {
     const of = job();
     await fixture.apply(of);

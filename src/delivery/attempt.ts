@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { parseAddress } from "../domain/address.ts";
+import { deliveryDeadline } from "../domain/after-attempt.ts";
 import { classifyMail, unanswered } from "../domain/delivery-outcome.ts";
 import type { EmailTarget } from "../domain/job.ts";
 import { mailFailureText, type MailResult, type NewEmailLogEntry } from "../domain/mail.ts";
@@ -91,9 +92,11 @@ export function createAttempt(options: {
     const { target, refusal } = run.spec;
     try {
       if (!maySend()) return { kind: "not_sent" };
-      // A worker of the release that made it can send it. Where there is none, the job is refused, and the run dropped.
-      if (refusal === UNREADABLE) return { kind: "not_sent" };
-      // The run was asked for while the job was valid, and created when it was no longer.
+      // A worker of the release that made it can send it. Where there is none, the job is refused, and its scheduled runs
+      // are dropped; those by hand would wait for ever.
+      if (refusal === UNREADABLE && clock.now() < deliveryDeadline(run))
+        return { kind: "not_sent" };
+      // Otherwise the run was asked for while the job was valid, and created when it was no longer.
       if (refusal)
         return {
           kind: "permanent",

@@ -44,16 +44,23 @@ export function afterAttempt(input: {
     case "postponed":
       break;
   }
-  // A one-time that runs late is due when it is created, not when it should have run.
-  const due = run.retryAt ?? Math.max(run.scheduledAt, run.createdAt);
   const seconds = run.spec.deliveryDeadlineSeconds;
-  const deadline = due + seconds * SECOND;
+  const deadline = deliveryDeadline(run);
   if (now >= deadline) {
     const error = `circuit open: the destination kept failing and was not called within ${seconds} s`;
     return { next: "expired", httpStatus: 500, error };
   }
   const until = Math.max(now, outcome.until) + random() * CIRCUIT_JITTER;
   return { next: "postponed", notBefore: Math.min(Math.ceil(until), deadline) };
+}
+
+/** Until when the attempt may be put off. */
+export function deliveryDeadline(
+  run: Pick<ClaimedRun, "scheduledAt" | "createdAt" | "retryAt" | "spec">,
+): Instant {
+  // A one-time that runs late is due when it is created, not when it should have run.
+  const due = run.retryAt ?? Math.max(run.scheduledAt, run.createdAt);
+  return due + run.spec.deliveryDeadlineSeconds * SECOND;
 }
 
 function backoff(

@@ -3,6 +3,7 @@ import { Webhook } from "standardwebhooks";
 import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
+import { UNREADABLE } from "../../../src/domain/stored-spec.ts";
 import { timers } from "../../../cmd/system.ts";
 import { pause } from "../../../src/waiting/pause.ts";
 import { startMailCatcher } from "../../../src/mail/mail-catcher.ts";
@@ -410,6 +411,39 @@ test("a run that only a newer release can send waits for it, and holds up no oth
   await store(ofNewer.spec);
   await newer.count(1);
   expect(await fixture.executions(ofNewer, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
+});
+
+test("a run by hand that only a newer release could send ends when its delivery deadline has passed", async () => {
+  const of = webhookJob((await receiver()).url);
+  await create({ of });
+  worker();
+  await fixture.executions(of, 1);
+  await fixture.pool.query(
+    `update job_revisions set spec = jsonb_set(spec::jsonb, '{target}', '{"kind": "sms"}')::json
+      where job_uid = $1`,
+    [of.uid],
+  );
+  expect(await fixture.ledger.runNow(of, "by hand")).toBe(true);
+  await until("it is given back", async () => {
+    const { rows } = await fixture.pool.query<{ back: boolean }>(
+      "select not_before > scheduled_at and claim_token is null as back from runs where job_uid = $1",
+      [of.uid],
+    );
+    return rows[0]?.back === true;
+  });
+  await fixture.pool.query(
+    `update runs set scheduled_at = scheduled_at - interval '1 hour',
+                     created_at = created_at - interval '1 hour' where job_uid = $1`,
+    [of.uid],
+  );
+  const [execution] = await fixture.executions(of, 2);
+  expect(execution).toMatchObject({
+    status: "failed",
+    trigger: "manual",
+    httpStatus: 500,
+    errorMessage: `${UNREADABLE.field} ${UNREADABLE.message}`,
+  });
+  expect(await fixture.runsOf(of)).toEqual([]);
 });
 
 describe("fairness", () => {

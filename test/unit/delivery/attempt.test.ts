@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { createAttempt } from "../../../src/delivery/attempt.ts";
+import { HOUR } from "../../../src/domain/instant.ts";
 import type { MailResult, NewEmailLogEntry } from "../../../src/domain/mail.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
-import { storedSpec } from "../../../src/domain/stored-spec.ts";
+import { storedSpec, UNREADABLE } from "../../../src/domain/stored-spec.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { LightAbort } from "../../../src/waiting/light-abort.ts";
 import { claimedRun } from "../../integration/delivery/claimed-run.ts";
@@ -89,9 +90,26 @@ test("a spec that is refused reaches nobody, and says nothing of the destination
   });
 });
 
-test("a spec that only a newer release can read is left to a worker of that release", async () => {
+describe("a spec that only a newer release can read", () => {
   const spec = storedSpec({ ...call.spec, target: { kind: "fax" } });
-  expect((await attempt({ ...call, spec })).outcome).toEqual({ kind: "not_sent" });
+  const hourAgo = NOW - HOUR;
+
+  test.each<{ is: string; run: Partial<ClaimedRun> }>([
+    { is: "asked for", run: { scheduledAt: hourAgo + 1 } },
+    { is: "created late", run: { scheduledAt: hourAgo - HOUR, createdAt: hourAgo + 1 } },
+    { is: "to be tried again", run: { scheduledAt: hourAgo - HOUR, retryAt: hourAgo + 1 } },
+  ])("is left to a worker of that release for an hour after it was $is", async ({ run }) => {
+    expect((await attempt({ ...call, ...run, spec })).outcome).toEqual({ kind: "not_sent" });
+  });
+
+  test("is not waited for any longer: there may be no such worker any more", async () => {
+    expect((await attempt({ ...call, scheduledAt: hourAgo, spec })).outcome).toEqual({
+      kind: "permanent",
+      httpStatus: 500,
+      error: `${UNREADABLE.field} ${UNREADABLE.message}`,
+      destinationFault: null,
+    });
+  });
 });
 
 describe("a mail", () => {

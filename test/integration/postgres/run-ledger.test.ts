@@ -9,6 +9,7 @@ import { closeRuns } from "../../../src/postgres/close-runs.ts";
 import { DROPPED_AT_ONCE, MOVED_AT_ONCE } from "../../../src/postgres/drop-runs.ts";
 import { createLedgerNews, notifyJobs } from "../../../src/postgres/job-notifications.ts";
 import { liftHalt } from "../../../src/postgres/lift-halt.ts";
+import { lockedJobs } from "../../../src/postgres/locked-runs.ts";
 import { createNotifications, CURSORS_CHANNEL } from "../../../src/postgres/notifications.ts";
 import { createRunHistory } from "../../../src/postgres/run-history.ts";
 import { startRuns } from "../../../src/postgres/start-runs.ts";
@@ -893,6 +894,46 @@ describe("cancel, orphans, runNow", () => {
     await deleting.commit();
     expect(await asked).toBe(false);
     expect(await fixture.runsOf(of)).toEqual([]);
+  });
+});
+
+describe("a look for jobs that somebody has locked", () => {
+  const hold = (table: "job_cursors" | "runs", of: Job) =>
+    openTransaction(fixture.pool, `select from ${table} where job_uid = $1 for update`, [of.uid]);
+
+  test("names those whose cursor is held, or a run that a change may have to wait for", async () => {
+    const [cursor, queued, started, byHand] = [job(), job(), job(), job()];
+    const [startedByHand, free, unknown] = [job(), job(), job()];
+    for (const of of [cursor, queued, byHand, startedByHand, free]) await fixture.apply(of);
+    await startedRun(fixture, started);
+    await waiting(startedByHand, 1);
+    await startOne(fixture.queue, startedByHand);
+    for (const of of [cursor, queued, free]) await waiting(of, 2, "schedule");
+    for (const of of [cursor, byHand, free]) await waiting(of, 2);
+    for (const of of [queued, started, byHand, startedByHand]) await hold("runs", of);
+    await hold("job_cursors", cursor);
+    const asked = [cursor, queued, started, byHand, startedByHand, free, unknown];
+    expect(await fixture.ledger.locked(asked.map(({ uid }) => uid))).toEqual(
+      new Set([cursor, queued, started, byHand].map(({ uid }) => uid)),
+    );
+  });
+
+  test("keeps workers from no more runs than a statement drops, and from none where the cursor is held", async () => {
+    const [many, held] = [job(), job()];
+    for (const of of [many, held]) await fixture.apply(of);
+    await waiting(many, DROPPED_AT_ONCE + 1);
+    await waiting(held, 2, "schedule");
+    await hold("job_cursors", held);
+    const looking = await openTransaction(fixture.pool);
+    expect(await lockedJobs(looking.client, [many.uid, held.uid])).toEqual(new Set([held.uid]));
+    const { rows } = await fixture.pool.query<{ job_uid: string }>(
+      "select job_uid from runs where job_uid = any($1) for update skip locked",
+      [[many.uid, held.uid]],
+    );
+    await looking.rollback();
+    const uids = rows.map(({ job_uid }) => job_uid);
+    expect(uids.toSorted()).toEqual([many.uid, held.uid, held.uid].toSorted());
+    await fixture.cancel([many]);
   });
 });
 

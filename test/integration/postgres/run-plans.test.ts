@@ -118,6 +118,8 @@ async function statements(): Promise<Map<string, string | undefined>> {
   const again = await claimOne(queue, of);
   await queue.start([again]);
   await queue.unwanted([again.id]);
+  await queue.locked([again]);
+  await ledger.locked([again.jobUid]);
   await queue.unclaim(["00000000-0000-4000-8000-000000000000"]);
   await queue.close([{ ...success(again), next: "retry", notBefore: Date.now() - 1_000 }]);
   const last = await claimOne(queue, of);

@@ -1,16 +1,18 @@
 import { afterAttempt } from "../domain/after-attempt.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
-import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-unavailable.ts";
+import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
 import type { Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import { storedSpec } from "../domain/stored-spec.ts";
 import { byKey } from "./by-key.ts";
 import { claimedOf, type ClaimedRow } from "./claim-runs.ts";
 import { UNCLAIMED } from "./claims.ts";
+import { heldLocks } from "./held-locks.ts";
 import { specWithoutBulk } from "./job-row.ts";
 import { lockedRuns } from "./locked-runs.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { momentOf, type Moment } from "./rows.ts";
+import { NIL_UUID } from "./uuid.ts";
 
 const INTERRUPTED = "interrupted: outcome unknown";
 const REPLACED = "replaced: outcome unknown";
@@ -28,45 +30,38 @@ interface Reaping {
   asOf: Instant | undefined;
 }
 
-/** `RunQueue.reap`. */
+/** `RunQueue.reap`. Runs that somebody has locked, or whose job's cursor, are left to the next reap. */
 export async function reapRuns(reaping: Reaping): ReturnType<RunQueue["reap"]> {
-  const { pool, except } = reaping;
+  const { pool, close, random, except } = reaping;
   const now = momentOf(reaping.asOf);
   if (!(await anyExpired(pool, now))) return { requeued: 0, interrupted: 0 };
   const requeued = await requeueUnstarted(pool, now);
   let interrupted = 0;
-  for (;;) {
-    const expired = await expiredStarts(pool, now, except);
+  for (let after: string | undefined = NIL_UUID; after !== undefined;) {
+    const expired = await expiredStarts(pool, { asOf: now, except, after });
+    const closings = expired.map((run) => interruptedClosing(run, random));
+    const runs = closings.map(({ run }) => run);
+    const held = await heldLocks(pool, () => lockedRuns(pool, runs));
     interrupted += await closeInterrupted(
-      reaping,
-      expired.map((run) => interruptedClosing(run, reaping.random)),
+      close,
+      closings.filter(({ run }) => !held.has(run.id)),
     );
-    if (expired.length < REAP_BATCH) return { requeued, interrupted };
+    after = expired.length < REAP_BATCH ? undefined : expired.at(-1)?.id;
   }
+  return { requeued, interrupted };
 }
 
 /**
- * Closes runs together. Those that somebody has locked are left to the next reap. When PostgreSQL refuses the
- * content of one, they are closed one by one, so that it does not hold up the others.
+ * Closes runs together. When PostgreSQL refuses the content of one, they are closed one by one, so that it does not hold
+ * up the others.
  */
 async function closeInterrupted(
-  { pool, close }: Pick<Reaping, "pool" | "close">,
+  close: RunQueue["close"],
   closings: readonly Closing[],
 ): Promise<number> {
   try {
     return (await close(closings)).size;
   } catch (error) {
-    if (error instanceof LockHeld) {
-      const held = await lockedRuns(
-        pool,
-        closings.map(({ run }) => run),
-      );
-      if (held.size === 0) throw error;
-      return closeInterrupted(
-        { pool, close },
-        closings.filter(({ run }) => !held.has(run.id)),
-      );
-    }
     if (error instanceof DependencyUnavailable || closings.length < 2) throw error;
   }
   let closed = 0;
@@ -111,37 +106,36 @@ type ExpiredRow = ClaimedRow & {
   replaced: boolean;
   started_at: Instant;
   /** When its worker's lease ran out: nobody worked on it after that. */
-  held_until: Instant;
+  lease_until: Instant;
   now: Instant;
 };
 
 /**
- * Takes over runs that a dead worker had started: a fresh token shuts out that worker, should it only have slept, and
- * other reapers. If this process dies before closing them, the next reaper takes them.
+ * Takes over runs behind `after` that a dead worker had started: a fresh token shuts out that worker, should it only
+ * have slept. The lease stays, for whoever takes them over again when this process does not close them: because it dies,
+ * or somebody has locked them. Another reaper may do so right now, and closes them then.
  */
 async function expiredStarts(
   pool: Pool,
-  asOf: Moment,
-  except: readonly string[],
+  { asOf, except, after }: { asOf: Moment; except: readonly string[]; after: string },
 ): Promise<ExpiredRow[]> {
   const { rows } = await pool.query<ExpiredRow>(
     `with expired as materialized (
-       select id, lease_until as held_until from runs
+       select id from runs
         where claim_token is not null and started_at is not null and ${leaseOver("$3")}
-          and id <> all($2::uuid[])
+          and id <> all($2::uuid[]) and id > $4
         order by id limit $1 for update skip locked
      ), taken as (
-       update runs r
-          set claim_token = (select gen_random_uuid()), worker = 'reaper',
-              lease_until = clock_timestamp() + interval '10 seconds'
-         from expired e where ${byKey("r.id", "e.id")} returning r.*, e.held_until
+       update runs r set claim_token = (select gen_random_uuid()), worker = 'reaper'
+         from expired e where ${byKey("r.id", "e.id")} returning r.*
      )
      -- Without what is sent: hundreds of runs of dead workers may have 256 KiB each.
      select t.*, true as started, ${specWithoutBulk("v.spec::jsonb")} as spec,
             clock_timestamp() as now
        from taken t
-       join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation`,
-    [REAP_BATCH, except, asOf],
+       join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation
+      order by t.id`,
+    [REAP_BATCH, except, asOf, after],
   );
   return rows.map((row) => ({ ...row, spec: storedSpec(row.spec) }));
 }
@@ -152,7 +146,7 @@ function interruptedClosing(row: ExpiredRow, random: Random): Closing {
   const execution = {
     status: "failed" as const,
     httpStatus: 500,
-    durationMs: Math.min(LONGEST_DURATION, Math.max(0, row.held_until - row.started_at)),
+    durationMs: Math.min(LONGEST_DURATION, Math.max(0, row.lease_until - row.started_at)),
     errorMessage: error,
     executedAt: row.started_at,
   };

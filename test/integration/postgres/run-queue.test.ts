@@ -836,7 +836,7 @@ describe("reap", () => {
     const holder = await lockedRunsOf(fixture, of);
     const reaper = fixture.anotherQueue(
       aroundQueries(fixture.pool, async (ask, given) => {
-        if (JSON.stringify(given).includes("held_until")) await holder.rollback();
+        if (JSON.stringify(given).includes("gen_random_uuid")) await holder.rollback();
         return ask();
       }),
     );
@@ -892,6 +892,31 @@ describe("reap", () => {
       [run.id],
     );
     await fixture.queue.reap();
+    expect(await fixture.executionsOf(of)).toMatchObject([{ durationMs: 21_000 }]);
+  });
+
+  test("lasted no longer because somebody held its job when it was found", async () => {
+    const of = job();
+    const run = await startedRun(fixture, of);
+    await fixture.pool.query(
+      `update runs set started_at = date_trunc('second', now()) - interval '1 hour',
+                       lease_until = date_trunc('second', now()) - interval '1 hour' + interval '21 s' where id = $1`,
+      [run.id],
+    );
+    const holder = await openTransaction(
+      fixture.pool,
+      "select from job_cursors where job_uid = $1 for update",
+      [of.uid],
+    );
+    expect((await fixture.queue.reap()).interrupted).toBe(0);
+    expect(await fixture.runsOf(of)).toMatchObject([{ state: "started" }]);
+    await holder.commit();
+    // Whoever found it may have taken a lease of its own.
+    await fixture.pool.query(
+      "update runs set lease_until = least(lease_until, now() - interval '1 s') where id = $1",
+      [run.id],
+    );
+    expect((await fixture.queue.reap()).interrupted).toBe(1);
     expect(await fixture.executionsOf(of)).toMatchObject([{ durationMs: 21_000 }]);
   });
 

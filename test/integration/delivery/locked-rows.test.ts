@@ -129,9 +129,25 @@ describe("while somebody holds a job's cursor", () => {
     expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
     expect(await outcomesOf(other)).toEqual(["failed 1"]);
     await release();
-    await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
     expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
     expect(await outcomesOf(held)).toEqual(["failed 1"]);
+  });
+
+  test("a reaper gets to runs behind more of them than it closes at a time", async () => {
+    const [held, other] = [webhookJob("http://127.0.0.1:9/"), webhookJob("http://127.0.0.1:9/")];
+    const began = Date.now() - 60_000;
+    const times = Array.from({ length: 501 }, (_, index) => scheduled(began + index));
+    await fixture.apply(held, { create: times });
+    await fixture.apply(other, { create: [scheduled(Date.now() - 1)] });
+    const request = { worker: "dead", limit: 600, until: Date.now(), leaseMs: 60_000 };
+    const runs = await fixture.queue.claim(request);
+    expect((await fixture.queue.start(runs)).size).toBe(502);
+    await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
+    const release = await hold("job_cursors", held);
+    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
+    expect(await outcomesOf(other)).toEqual(["failed 1"]);
+    await release();
+    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 501 });
   });
 });
 

@@ -11,6 +11,7 @@ import { timers } from "../../../cmd/system.ts";
 import type { Pool } from "../../../src/postgres/pool.ts";
 import { createRunLedger } from "../../../src/postgres/run-ledger.ts";
 import { pause } from "../../../src/waiting/pause.ts";
+import { untilLockWaits } from "../../postgres/lock-waits.ts";
 import { until } from "../../until.ts";
 import { claimOne, cursorOf, scheduled, success } from "../postgres/runs-fixture.ts";
 import { endingWithTest, webhookJob, workerFixture, type WorkerFixture } from "./worker-fixture.ts";
@@ -23,7 +24,11 @@ afterAll(() => fixture?.close());
 const { create, receiver, worker, onEnd } = endingWithTest(() => fixture);
 
 /** Locks the job's row until the returned function is called, or the test ends. */
-async function hold(table: "job_cursors" | "runs", of: Job): Promise<() => Promise<void>> {
+async function hold(
+  table: "job_cursors" | "runs",
+  of: Job,
+  how: "update" | "share" | "key share" = "update",
+): Promise<() => Promise<void>> {
   const client = await fixture.pool.connect();
   let held = true;
   const release = async (): Promise<void> => {
@@ -34,7 +39,7 @@ async function hold(table: "job_cursors" | "runs", of: Job): Promise<() => Promi
   };
   onEnd(release);
   await client.query("begin; set local idle_in_transaction_session_timeout = 0");
-  await client.query(`select from ${table} where job_uid = $1 for update`, [of.uid]);
+  await client.query(`select from ${table} where job_uid = $1 for ${how}`, [of.uid]);
   return release;
 }
 
@@ -116,23 +121,6 @@ describe("while somebody holds a job's cursor", () => {
     expect(target.received).toEqual([]);
   });
 
-  test("a reaper closes the other runs of a dead worker", async () => {
-    const jobs = [webhookJob("http://127.0.0.1:9/"), webhookJob("http://127.0.0.1:9/")];
-    for (const of of jobs) {
-      await create({ of });
-      await fixture.queue.start([await claimOne(fixture.queue, of)]);
-    }
-    const [held, other] = jobs;
-    if (held === undefined || other === undefined) throw new Error("no jobs");
-    await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
-    const release = await hold("job_cursors", held);
-    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
-    expect(await outcomesOf(other)).toEqual(["failed 1"]);
-    await release();
-    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
-    expect(await outcomesOf(held)).toEqual(["failed 1"]);
-  });
-
   test("a reaper gets to runs behind more of them than it closes at a time", async () => {
     const [held, other] = [webhookJob("http://127.0.0.1:9/"), webhookJob("http://127.0.0.1:9/")];
     const began = Date.now() - 60_000;
@@ -150,6 +138,26 @@ describe("while somebody holds a job's cursor", () => {
     expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 501 });
   });
 });
+
+test.each(["job_cursors", "runs"] as const)(
+  "a reaper closes the other runs of a dead worker while somebody holds a row in %s",
+  async (table) => {
+    const jobs = [webhookJob("http://127.0.0.1:9/"), webhookJob("http://127.0.0.1:9/")];
+    for (const of of jobs) {
+      await create({ of });
+      await fixture.queue.start([await claimOne(fixture.queue, of)]);
+    }
+    const [held, other] = jobs;
+    if (held === undefined || other === undefined) throw new Error("no jobs");
+    await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
+    const release = await hold(table, held);
+    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
+    expect(await outcomesOf(other)).toEqual(["failed 1"]);
+    await release();
+    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
+    expect(await outcomesOf(held)).toEqual(["failed 1"]);
+  },
+);
 
 test("a run that somebody holds for longer than its lease has its outcome when it is released", async () => {
   const answers: ServerResponse[] = [];
@@ -236,50 +244,76 @@ test("which runs a closing would have to wait for: those that somebody holds, or
   expect(await fixture.queue.locked(runs)).toEqual(new Set([ofRun.id, ofCursor.id]));
   await releaseRun();
   await releaseCursor();
-  // A run that is over does not have to be waited for.
+  // A run that is over does not have to be waited for, nor a cursor that is gone.
   await fixture.queue.close([success(free)]);
+  await fixture.pool.query("delete from job_cursors where job_uid = $1", [second.uid]);
   expect(await fixture.queue.locked(runs)).toEqual(new Set());
+  await fixture.cancel(jobs);
+});
+
+test.each([
+  { table: "runs", how: "key share", waits: true },
+  { table: "job_cursors", how: "share", waits: true },
+  { table: "job_cursors", how: "key share", waits: false },
+] as const)("a closing waits for a lock for $how in $table: $waits", async (locked) => {
+  const of = webhookJob("http://127.0.0.1:9/");
+  await create({ of });
+  const run = await claimOne(fixture.queue, of);
+  const release = await hold(locked.table, of, locked.how);
+  expect(await fixture.queue.locked([run])).toEqual(new Set(locked.waits ? [run.id] : []));
+  const closing = fixture.queue.close([success(run)]);
+  await (locked.waits ? untilLockWaits(fixture.pool) : closing);
+  await release();
+  await closing;
 });
 
 test("a statement of ours that is just writing is no lock of somebody's", async () => {
-  const [heldLonger, other] = [
+  const [heldLonger, other, later] = [
+    webhookJob("http://127.0.0.1:9/"),
     webhookJob("http://127.0.0.1:9/"),
     webhookJob("http://127.0.0.1:9/"),
   ];
   const runs: ClaimedRun[] = [];
-  for (const of of [heldLonger, other]) {
+  for (const of of [heldLonger, other, later]) {
     await create({ of });
     runs.push(await claimOne(fixture.queue, of));
   }
   const held = runs.filter(({ jobUid }) => jobUid === heldLonger.uid).map(({ id }) => id);
   const releaseHeld = await hold("runs", heldLonger);
-  /** Another connection writes; it commits before the second look. */
+  /** Another connection writes; it commits before the second look. And then one more does, until the last. */
   const asked = async (question: (pool: Pool) => Promise<ReadonlySet<string>>) => {
     const write = await hold("runs", other);
+    let writeLater: (() => Promise<void>) | undefined;
+    let looks = 1;
     const pool = new Proxy(fixture.pool, {
       get: (target, name) => {
         if (name !== "query") return Reflect.get(target, name, target) as unknown;
         return async (...query: Parameters<Pool["query"]>) => {
-          if (query[0].includes("pg_sleep")) await write();
+          if (query[0].includes("pg_sleep")) {
+            looks += 1;
+            await write();
+            if (looks === 2) writeLater = await hold("runs", later);
+          }
           return target.query(...query);
         };
       },
     });
     const named = await question(pool);
     await write();
+    await writeLater?.();
     return named;
   };
-  const uids = [heldLonger.uid, other.uid];
+  const uids = [heldLonger.uid, other.uid, later.uid];
   const briefly = { briefly: true };
   expect(await asked((pool) => createRunLedger({ pool }).locked(uids))).toEqual(
     new Set([heldLonger.uid]),
   );
   expect(await asked((pool) => createRunLedger({ pool }).locked(uids, briefly))).toEqual(
-    new Set(uids),
+    new Set([heldLonger.uid, other.uid]),
   );
   expect(await asked((pool) => fixture.anotherQueue(pool).locked(runs))).toEqual(new Set(held));
   expect(await asked((pool) => fixture.anotherQueue(pool).locked(runs, briefly))).toEqual(
-    new Set(runs.map(({ id }) => id)),
+    new Set(runs.filter(({ jobUid }) => jobUid !== later.uid).map(({ id }) => id)),
   );
   await releaseHeld();
   await fixture.queue.close(runs.map((run) => success(run)));

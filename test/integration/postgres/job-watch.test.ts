@@ -20,6 +20,7 @@ import { startEmbeddedPostgres } from "../../../src/standalone/embedded-postgres
 import { cronSpec } from "../../conformance/job-store.ts";
 import { aroundQueries } from "../../postgres/around-queries.ts";
 import { createTestDatabase } from "../../postgres/database.ts";
+import { openTransaction } from "../../postgres/open-transaction.ts";
 
 /** A database with a store; it is closed at the end of the test. */
 async function opened(options: Pick<PoolOptions, "plans"> = {}) {
@@ -166,6 +167,27 @@ test("more jobs than a look reads at a time are all there, made at once or chang
   expect((await anew.jobs(account))[0]?.spec.name).toBe("changed meanwhile");
 });
 
+test("a watch tells of more changes than a look reads at a time, whichever transaction changed which job", async () => {
+  const { pool, store, ending } = await opened();
+  const COUNT = 1_200;
+  await pool.query(
+    "insert into jobs (account, id, spec) select $1, n, $2 from generate_series(1, $3::int) as n",
+    [randomUUID(), cronSpec(), COUNT],
+  );
+  const { position } = await store.list({ limit: 1 });
+  // The later jobs first.
+  for (const which of ["> 600", "<= 600"])
+    await pool.query(
+      `update jobs set version = version + 1, changed_xid = pg_current_xact_id() where id::int ${which}`,
+    );
+  const changed = new Set<string>();
+  for await (const event of store.watch(position, ending.signal)) {
+    if (event.type === "bookmark") break;
+    if (event.type === "changed") changed.add(event.job.uid);
+  }
+  expect(changed.size).toBe(COUNT);
+});
+
 test("a look that fails does not fail the one behind it", async () => {
   const { pool, store } = await opened();
   const account = randomUUID();
@@ -222,6 +244,23 @@ test("behind a transaction that stays open each change is read once, and its own
   expect(await next()).toBe("late");
   expect(await index.jobs(account)).toHaveLength(11);
   expect(read).toBe(43);
+});
+
+test("an index sees nothing of what another account had under way at its last look", async () => {
+  const { pool, store } = await opened();
+  const [mine, theirs] = [randomUUID(), randomUUID()];
+  const open = await openTransaction(
+    pool,
+    "insert into jobs (account, id, spec) values ($1, 'theirs', $2)",
+    [theirs, cronSpec()],
+  );
+  // A transaction that began later and is over: without it, the other's would count as not begun.
+  await store.create({ account: mine, id: "mine", spec: cronSpec() });
+  const index = createPostgresJobIndex({ pool, monotonic });
+  const ids = async (account: string) => (await index.jobs(account)).map(({ id }) => id);
+  expect([await ids(mine), await ids(theirs)]).toEqual([["mine"], []]);
+  await open.commit();
+  expect([await ids(mine), await ids(theirs)]).toEqual([["mine"], ["theirs"]]);
 });
 
 test("an index reads an account's jobs, and many changes of them, a thousand at a time", async () => {

@@ -16,7 +16,7 @@ import { startRuns } from "../../../src/postgres/start-runs.ts";
 import type { ClaimedRun } from "../../../src/domain/run.ts";
 import { UNREADABLE } from "../../../src/domain/stored-spec.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
-import { openTransaction } from "../../postgres/open-transaction.ts";
+import { openTransaction, type OpenTransaction } from "../../postgres/open-transaction.ts";
 import { until } from "../../until.ts";
 import {
   change,
@@ -897,10 +897,13 @@ describe("cancel, orphans, runNow", () => {
   });
 });
 
-describe("a look for jobs that somebody has locked", () => {
-  const hold = (table: "job_cursors" | "runs", of: Job) =>
-    openTransaction(fixture.pool, `select from ${table} where job_uid = $1 for update`, [of.uid]);
+/** By the weakest lock, for which changes have to wait as well. */
+function hold(table: "job_cursors" | "runs", of: Job): Promise<OpenTransaction> {
+  const text = `select from ${table} where job_uid = $1 for key share`;
+  return openTransaction(fixture.pool, text, [of.uid]);
+}
 
+describe("a look for jobs that somebody has locked", () => {
   test("names those whose cursor is held, or a run that a change may have to wait for", async () => {
     const [cursor, queued, started, byHand] = [job(), job(), job(), job()];
     const [startedByHand, free, unknown] = [job(), job(), job()];
@@ -910,12 +913,14 @@ describe("a look for jobs that somebody has locked", () => {
     await startOne(fixture.queue, startedByHand);
     for (const of of [cursor, queued, free]) await waiting(of, 2, "schedule");
     for (const of of [cursor, byHand, free]) await waiting(of, 2);
-    for (const of of [queued, started, byHand, startedByHand]) await hold("runs", of);
-    await hold("job_cursors", cursor);
+    const holders = [await hold("job_cursors", cursor)];
+    for (const of of [queued, started, byHand, startedByHand]) holders.push(await hold("runs", of));
     const asked = [cursor, queued, started, byHand, startedByHand, free, unknown];
     expect(await fixture.ledger.locked(asked.map(({ uid }) => uid))).toEqual(
       new Set([cursor, queued, started, byHand].map(({ uid }) => uid)),
     );
+    for (const holder of holders) await holder.rollback();
+    await fixture.cancel(asked);
   });
 
   test("keeps workers from no more runs than a statement drops, and from none where the cursor is held", async () => {
@@ -923,7 +928,7 @@ describe("a look for jobs that somebody has locked", () => {
     for (const of of [many, held]) await fixture.apply(of);
     await waiting(many, DROPPED_AT_ONCE + 1);
     await waiting(held, 2, "schedule");
-    await hold("job_cursors", held);
+    const holder = await hold("job_cursors", held);
     const looking = await openTransaction(fixture.pool);
     expect(await lockedJobs(looking.client, [many.uid, held.uid])).toEqual(new Set([held.uid]));
     const { rows } = await fixture.pool.query<{ job_uid: string }>(
@@ -931,9 +936,10 @@ describe("a look for jobs that somebody has locked", () => {
       [[many.uid, held.uid]],
     );
     await looking.rollback();
+    await holder.rollback();
     const uids = rows.map(({ job_uid }) => job_uid);
     expect(uids.toSorted()).toEqual([many.uid, held.uid, held.uid].toSorted());
-    await fixture.cancel([many]);
+    await fixture.cancel([many, held]);
   });
 });
 

@@ -1,5 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFinished,
+  test,
+} from "vitest";
 import {
   asLast,
   change,
@@ -33,12 +42,15 @@ import { createRunQueue } from "../../../src/postgres/run-queue.ts";
 import { aroundQueries } from "../../postgres/around-queries.ts";
 import { createLimitedRole } from "../../postgres/limited-role.ts";
 import { untilLockWaits } from "../../postgres/lock-waits.ts";
-import { openTransaction } from "../../postgres/open-transaction.ts";
+import { openTransaction, type OpenTransaction } from "../../postgres/open-transaction.ts";
 import { until } from "../../until.ts";
 import { HOUR } from "../../../src/domain/instant.ts";
 import { destinationKey } from "../../../src/domain/destination.ts";
 import type { Job } from "../../../src/domain/job.ts";
-import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
+import {
+  DependencyUnavailable,
+  LockHeld,
+} from "../../../src/domain/ports/dependency-unavailable.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -895,6 +907,18 @@ describe("reap", () => {
     expect(await fixture.executionsOf(of)).toMatchObject([{ durationMs: 21_000 }]);
   });
 
+  test("lasted no time where a clock has stepped back to before its start", async () => {
+    const of = job();
+    const run = await startedRun(fixture, of);
+    await expireLease(fixture, run);
+    await fixture.pool.query(
+      "update runs set started_at = started_at + interval '1 hour' where id = $1",
+      [run.id],
+    );
+    await fixture.queue.reap();
+    expect(await fixture.executionsOf(of)).toMatchObject([{ durationMs: 0 }]);
+  });
+
   test("lasted no longer because somebody held its job when it was found", async () => {
     const of = job();
     const run = await startedRun(fixture, of);
@@ -1014,6 +1038,34 @@ describe("reap", () => {
     expect(await fixture.queue.close([success(asleep)])).toEqual(new Set());
     await fixture.pool.query("update runs set lease_until = now() - interval '1 s'");
     expect((await fixture.queue.reap()).interrupted).toBe(1);
+  });
+
+  test("a lock that comes under the closing is waited for once, and not for each of them", async () => {
+    const [first, second] = [job(), job()];
+    for (const of of [first, second]) {
+      const run = await startedRun(fixture, of);
+      await expireLease(fixture, run);
+    }
+    const { url } = fixture;
+    const pool = createPool({ url, applicationName: "test", plans: "fixed", lockTimeoutMs: 100 });
+    onTestFinished(() => pool.end());
+    let closings = 0;
+    let holder: OpenTransaction | undefined;
+    const reaper = fixture.anotherQueue(
+      aroundQueries(pool, async (ask, given) => {
+        if (!JSON.stringify(given).includes("close_runs")) return ask();
+        closings += 1;
+        if (closings === 1) {
+          const text = "select from job_cursors where job_uid = any($1) for update";
+          holder = await openTransaction(fixture.pool, text, [[first.uid, second.uid]]);
+        }
+        return ask();
+      }),
+    );
+    await expect(reaper.reap()).rejects.toThrow(LockHeld);
+    expect(closings).toBe(1);
+    await holder?.commit();
+    expect((await reaper.reap()).interrupted).toBe(2);
   });
 
   test("a replaced run of a dead worker says so", async () => {

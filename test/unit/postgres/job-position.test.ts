@@ -19,6 +19,7 @@ describe("an earlier position", () => {
     ["is where deletions are forgotten", `${ORIGIN}:90:90:`, false],
     ["has seen none of a transaction that is still open", `${ORIGIN}:80:100:80,95`, true],
     ["has not seen one that may have deleted what is forgotten", `${ORIGIN}:85:100:85`, false],
+    ["has not seen the very one that deleted the last of it", `${ORIGIN}:90:100:90`, false],
     ["is of another server", "1763856001.5-16412:100:100:", false],
     ["is of another table", "1763856000.123456-16413:100:100:", false],
   ])("%s", (_name, from, leads) => {

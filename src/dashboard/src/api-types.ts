@@ -127,6 +127,7 @@ export interface Job extends AnyJob {
   starting_deadline_seconds: number | null;
   delivery_deadline_seconds: number;
   concurrency_policy: "Allow" | "Forbid" | "Replace";
+  circuit: "closed" | "open" | "half_open";
   halted: boolean;
 }
 

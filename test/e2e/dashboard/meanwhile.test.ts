@@ -38,6 +38,15 @@ async function clickAgain(page: Page): Promise<void> {
   );
 }
 
+/** URL of a receiver, for the test under way, that answers 503. */
+async function failingReceiver(): Promise<string> {
+  const receiver = createServer((_, response) => response.writeHead(503).end());
+  onTestFinished(() => void receiver.close());
+  await once(receiver.listen(0, "127.0.0.1"), "listening");
+  const { port } = receiver.address() as AddressInfo;
+  return `http://127.0.0.1:${port}/`;
+}
+
 /** The user goes on while an answer is under way, or before the effect of a click is shown. */
 describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   let stage: Stage;
@@ -107,17 +116,24 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     expect(await executions.count()).toBe(1);
   });
 
+  test("that runs wait for a receiver that keeps failing is said on the page of their job", async () => {
+    const webhook_url = await failingReceiver();
+    const id = await stage.createJob({ name: "Of a failing receiver", webhook_url });
+    const { page } = await open(`jobs/${id}`);
+    await button(page, "Run now").waitFor();
+    expect(await page.getByText("keeps failing").count()).toBe(0);
+    for (let n = 0; n < 5; n += 1) await stage.rest({ method: "POST", path: `/jobs/${id}/run` });
+    await page.getByText("(its circuit is open)").waitFor();
+    await page.getByText("one that has waited for 3600 s fails").waitFor();
+  });
+
   test("a run that waits for its retry is not said to come now", async () => {
-    const receiver = createServer((_, response) => response.writeHead(503).end());
-    onTestFinished(() => void receiver.close());
-    await once(receiver.listen(0, "127.0.0.1"), "listening");
-    const { port } = receiver.address() as AddressInfo;
     const id = await stage.createJob({
       name: "Tried again later",
       schedule_type: "one_time",
       cron_expression: undefined,
       run_at: new Date().toISOString(),
-      webhook_url: `http://127.0.0.1:${port}/`,
+      webhook_url: await failingReceiver(),
       max_retries: 1,
       min_backoff_seconds: 3_600,
     });

@@ -48,6 +48,7 @@ const CRON: Job = {
   next_run_at: null,
   last_run_at: null,
   last_status: null,
+  circuit: "closed",
   halted: false,
 };
 const once = (runAt: string): Job => ({

@@ -81,6 +81,9 @@ export function JobDetails({ view }: { view: JobView }) {
               ? "without limit"
               : `by ${job.starting_deadline_seconds} s`}
           </Fact>
+          <Fact name="May wait for a failing destination">
+            up to {job.delivery_deadline_seconds} s
+          </Fact>
           <Fact name="Owner">
             {view.managed_by
               ? `${view.managed_by.tool} (${view.managed_by.name})`
@@ -158,6 +161,7 @@ function Webhook(props: {
       <Fact name="POST to">
         <span className="break">{job.webhook_url}</span>
       </Fact>
+      <Fact name="Time limit of a call">{job.timeout_seconds} s</Fact>
       {headers.length > 0 && (
         <Fact name="Headers">
           {headers.map(([name, value]) => (

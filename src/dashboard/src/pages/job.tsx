@@ -123,6 +123,13 @@ function OneJob({ id }: { id: string }) {
           it. Running it now is possible.
         </Alert>
       )}
+      {!gone && job && job.circuit !== "closed" && (
+        <Alert color="orange">
+          The {job.type === "webhook" ? "receiver" : "mail server"} keeps failing, and is not called
+          for now (its circuit is {job.circuit.replace("_", " ")}). Runs wait until it answers
+          again; one that has waited for {job.delivery_deadline_seconds} s fails.
+        </Alert>
+      )}
       {data && (
         <Grid>
           <Grid.Col span={{ base: 12, lg: 7 }}>

@@ -23,6 +23,8 @@ const LONGEST_DURATION = 2 ** 31 - 1;
 
 interface Reaping {
   pool: Pool;
+  /** Names this process in the runs that it takes over. */
+  reaper: string;
   close: RunQueue["close"];
   /** For the backoff of interrupted runs. */
   random: Random;
@@ -32,13 +34,13 @@ interface Reaping {
 
 /** `RunQueue.reap`. Runs that somebody has locked, or whose job's cursor, are left to the next reap. */
 export async function reapRuns(reaping: Reaping): ReturnType<RunQueue["reap"]> {
-  const { pool, close, random, except } = reaping;
+  const { pool, reaper, close, random, except } = reaping;
   const now = momentOf(reaping.asOf);
   if (!(await anyExpired(pool, now))) return { requeued: 0, interrupted: 0 };
   const requeued = await requeueUnstarted(pool, now);
   let interrupted = 0;
   for (let after: string | undefined = NIL_UUID; after !== undefined;) {
-    const expired = await expiredStarts(pool, { asOf: now, except, after });
+    const expired = await expiredStarts(pool, { reaper, asOf: now, except, after });
     const closings = expired.map((run) => interruptedClosing(run, random));
     const runs = closings.map(({ run }) => run);
     const held = await heldLocks(pool, () => lockedRuns(pool, runs));
@@ -112,21 +114,24 @@ type ExpiredRow = ClaimedRow & {
 
 /**
  * Takes over runs behind `after` that a dead worker had started: a fresh token shuts out that worker, should it only
- * have slept. The lease stays, for whoever takes them over again when this process does not close them: because it dies,
- * or somebody has locked them. Another reaper may do so right now, and closes them then.
+ * have slept. The lease stays as the worker left it, for whoever takes the run over again when this process does not
+ * close it: because it dies, or somebody has locked the run. Other reapers leave it alone for 10 s, by the token's time.
  */
 async function expiredStarts(
   pool: Pool,
-  { asOf, except, after }: { asOf: Moment; except: readonly string[]; after: string },
+  taking: Pick<Reaping, "reaper" | "except"> & { asOf: Moment; after: string },
 ): Promise<ExpiredRow[]> {
+  const { reaper, asOf, except, after } = taking;
   const { rows } = await pool.query<ExpiredRow>(
     `with expired as materialized (
        select id from runs
         where claim_token is not null and started_at is not null and ${leaseOver("$3")}
           and id <> all($2::uuid[]) and id > $4
+          and (worker not like 'reaper %' or worker = $5 or uuid_extract_timestamp(claim_token)
+                 not between clock_timestamp() - interval '10 seconds' and clock_timestamp())
         order by id limit $1 for update skip locked
      ), taken as (
-       update runs r set claim_token = (select gen_random_uuid()), worker = 'reaper'
+       update runs r set claim_token = (select uuidv7()), worker = $5
          from expired e where ${byKey("r.id", "e.id")} returning r.*
      )
      -- Without what is sent: hundreds of runs of dead workers may have 256 KiB each.
@@ -135,7 +140,7 @@ async function expiredStarts(
        from taken t
        join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation
       order by t.id`,
-    [REAP_BATCH, except, asOf, after],
+    [REAP_BATCH, except, asOf, after, reaper],
   );
   return rows.map((row) => ({ ...row, spec: storedSpec(row.spec) }));
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import type { Claim, Closing, RunQueue } from "../domain/ports/run-queue.ts";
@@ -38,6 +39,7 @@ export function createRunQueue(options: {
 }): RunQueue {
   const { pool, leasePool, notifications, random, onPastDeadline } = options;
   const notifier = createJobNotifier({ database: pool });
+  const reaper = `reaper ${randomUUID()}`;
 
   async function close(closings: readonly Closing[]): Promise<Set<string>> {
     const ids = new Set<string>();
@@ -136,7 +138,8 @@ export function createRunQueue(options: {
 
     commitsWait: () => commitsWait(pool),
 
-    reap: ({ except, asOf } = { except: [] }) => reapRuns({ pool, close, random, except, asOf }),
+    reap: ({ except, asOf } = { except: [] }) =>
+      reapRuns({ pool, reaper, close, random, except, asOf }),
 
     onWake: (listener) =>
       notifications.on(RUNS_CHANNEL, (since) => {

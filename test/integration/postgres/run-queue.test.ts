@@ -832,6 +832,41 @@ describe("reap", () => {
     expect(await fixture.queue.close([success(run)])).toEqual(new Set());
   });
 
+  test("what a reaper has taken over is its own for a while, also while it is slow", async () => {
+    const of = job();
+    const run = await startedRun(fixture, of);
+    await expireLease(fixture, run);
+    const others: { interrupted: number }[] = [];
+    const reaper = fixture.anotherQueue(
+      aroundQueries(fixture.pool, async (ask, given) => {
+        if (JSON.stringify(given).includes("close_runs")) others.push(await fixture.queue.reap());
+        return ask();
+      }),
+    );
+    expect((await reaper.reap()).interrupted).toBe(1);
+    expect(others).toMatchObject([{ interrupted: 0 }]);
+  });
+
+  test.each([
+    ["later", "11 s"],
+    ["when the clock has stepped back", "-1 h"],
+  ])("what a reaper has taken over and not closed is another's %s", async (_, age) => {
+    const of = job();
+    const run = await startedRun(fixture, of);
+    await expireLease(fixture, run);
+    const dying = fixture.anotherQueue(
+      aroundQueries(fixture.pool, async (ask, given) => {
+        if (JSON.stringify(given).includes("close_runs")) throw new Error("killed");
+        return ask();
+      }),
+    );
+    await expect(dying.reap()).rejects.toThrow("killed");
+    expect((await fixture.queue.reap()).interrupted).toBe(0);
+    const text = "update runs set claim_token = uuidv7(-$2::interval) where id = $1";
+    await fixture.pool.query(text, [run.id, age]);
+    expect((await fixture.queue.reap()).interrupted).toBe(1);
+  });
+
   test("leaves those of which the caller will have the outcome, and no others", async () => {
     const [mine, dead] = [job(), job()];
     const [run, other] = [await startedRun(fixture, mine), await startedRun(fixture, dead)];
@@ -848,7 +883,7 @@ describe("reap", () => {
     const holder = await lockedRunsOf(fixture, of);
     const reaper = fixture.anotherQueue(
       aroundQueries(fixture.pool, async (ask, given) => {
-        if (JSON.stringify(given).includes("gen_random_uuid")) await holder.rollback();
+        if (JSON.stringify(given).includes("claim_token = (select")) await holder.rollback();
         return ask();
       }),
     );

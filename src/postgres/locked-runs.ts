@@ -18,6 +18,7 @@ export async function lockedRuns(
   database: Queryable,
   runs: readonly Pick<ClaimedRun, "id" | "jobUid">[],
 ): Promise<Set<string>> {
+  if (runs.length === 0) return new Set();
   const { rows } = await database.query<{ id: string }>(
     `with asked as materialized (
        select * from unnest($1::uuid[], $2::uuid[]) as i(id, job_uid)

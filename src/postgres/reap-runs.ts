@@ -7,9 +7,7 @@ import { storedSpec } from "../domain/stored-spec.ts";
 import { byKey } from "./by-key.ts";
 import { claimedOf, type ClaimedRow } from "./claim-runs.ts";
 import { UNCLAIMED } from "./claims.ts";
-import { heldLocks } from "./held-locks.ts";
 import { specWithoutBulk } from "./job-row.ts";
-import { lockedRuns } from "./locked-runs.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { momentOf, type Moment } from "./rows.ts";
 import { NIL_UUID } from "./uuid.ts";
@@ -26,6 +24,7 @@ interface Reaping {
   /** Names this process in the runs that it takes over. */
   reaper: string;
   close: RunQueue["close"];
+  locked: RunQueue["locked"];
   /** For the backoff of interrupted runs. */
   random: Random;
   except: readonly string[];
@@ -34,16 +33,16 @@ interface Reaping {
 
 /** `RunQueue.reap`. Runs that somebody has locked, or whose job's cursor, are left to the next reap. */
 export async function reapRuns(reaping: Reaping): ReturnType<RunQueue["reap"]> {
-  const { pool, reaper, close, random, except } = reaping;
+  const { pool, reaper, close, locked, random, except } = reaping;
   const now = momentOf(reaping.asOf);
   if (!(await anyExpired(pool, now))) return { requeued: 0, interrupted: 0 };
   const requeued = await requeueUnstarted(pool, now);
   let interrupted = 0;
-  for (let after: string | undefined = NIL_UUID; after !== undefined;) {
+  let after: string | undefined = NIL_UUID;
+  while (after !== undefined) {
     const expired = await expiredStarts(pool, { reaper, asOf: now, except, after });
     const closings = expired.map((run) => interruptedClosing(run, random));
-    const runs = closings.map(({ run }) => run);
-    const held = await heldLocks(pool, () => lockedRuns(pool, runs));
+    const held = await locked(closings.map(({ run }) => run));
     interrupted += await closeInterrupted(
       close,
       closings.filter(({ run }) => !held.has(run.id)),

@@ -55,6 +55,9 @@ export function createRunQueue(options: {
     return ids;
   }
 
+  const locked: RunQueue["locked"] = (runs, looks) =>
+    heldLocks(pool, () => lockedRuns(pool, runs), looks);
+
   return {
     claim: (request) => claimRuns(pool, request),
 
@@ -79,7 +82,7 @@ export function createRunQueue(options: {
 
     close: (closings) => withContentErrors(() => close(closings)),
 
-    locked: (runs, options) => heldLocks(pool, () => lockedRuns(pool, runs), options),
+    locked,
 
     release: async (runs, notBefore) => {
       if (runs.length === 0) return;
@@ -139,7 +142,7 @@ export function createRunQueue(options: {
     commitsWait: () => commitsWait(pool),
 
     reap: ({ except, asOf } = { except: [] }) =>
-      reapRuns({ pool, reaper, close, random, except, asOf }),
+      reapRuns({ pool, reaper, close, locked, random, except, asOf }),
 
     onWake: (listener) =>
       notifications.on(RUNS_CHANNEL, (since) => {

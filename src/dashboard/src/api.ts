@@ -104,6 +104,11 @@ async function exchange<T>(
   return answer as T;
 }
 
+/** The gateway says that nobody is signed in. */
+export function isSignedOut(error: unknown): boolean {
+  return error instanceof ApiError && error.code === "signed_out";
+}
+
 /** An error of the gateway, not of a proxy. Both members are required: other programs' errors may have an `error`. */
 function isOurs(problem: unknown): problem is { error: string; code: string } {
   const { error, code } = Object(problem) as { error?: unknown; code?: unknown };

@@ -1,6 +1,6 @@
 import { notifications } from "@mantine/notifications";
 import { useQueryClient, type QueryClient } from "@tanstack/react-query";
-import { ApiError, get } from "./api.ts";
+import { get, isSignedOut } from "./api.ts";
 import type { Account, Session } from "./api-types.ts";
 import { useLoaded } from "./loaded.ts";
 import { dropUnsavedOfOthers } from "./unsaved.ts";
@@ -37,7 +37,7 @@ async function fetchSession(): Promise<Session | null> {
   try {
     return await get<Session>("/session");
   } catch (error) {
-    if (error instanceof ApiError && error.code === "signed_out") return null;
+    if (isSignedOut(error)) return null;
     throw error;
   }
 }

@@ -29,7 +29,7 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { Link, Outlet, useLocation, useNavigation } from "react-router";
-import { ApiError, call } from "./api.ts";
+import { call, isSignedOut } from "./api.ts";
 import type { Session } from "./api-types.ts";
 import { ColorScheme } from "./components/color-scheme.tsx";
 import { OnTheWay } from "./components/on-the-way.tsx";
@@ -243,6 +243,6 @@ async function endSession(): Promise<void> {
     await call("DELETE", "/session");
   } catch (error) {
     // It was over already.
-    if (!(error instanceof ApiError && error.code === "signed_out")) throw error;
+    if (!isSignedOut(error)) throw error;
   }
 }

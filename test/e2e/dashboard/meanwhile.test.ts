@@ -1,8 +1,6 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { startReceiver } from "../../receiver.ts";
 import { findChrome } from "./chrome.ts";
 import { hold } from "./held.ts";
 import { button, choice, dialog, heading, place } from "./locators.ts";
@@ -38,13 +36,11 @@ async function clickAgain(page: Page): Promise<void> {
   );
 }
 
-/** URL of a receiver, for the test under way, that answers 503. */
-async function failingReceiver(): Promise<string> {
-  const receiver = createServer((_, response) => response.writeHead(503).end());
-  onTestFinished(() => void receiver.close());
-  await once(receiver.listen(0, "127.0.0.1"), "listening");
-  const { port } = receiver.address() as AddressInfo;
-  return `http://127.0.0.1:${port}/`;
+/** URL of a receiver, for the test under way, that answers with this status. */
+async function receiverThatAnswers(status: number): Promise<string> {
+  const receiver = await startReceiver((_, response) => response.writeHead(status).end());
+  onTestFinished(() => receiver.close());
+  return `${receiver.url}/`;
 }
 
 /** The user goes on while an answer is under way, or before the effect of a click is shown. */
@@ -93,11 +89,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   });
 
   test("a job that somebody else deletes keeps its history, and offers nothing more to do", async () => {
-    const receiver = createServer((_, response) => response.writeHead(410).end());
-    onTestFinished(() => void receiver.close());
-    await once(receiver.listen(0, "127.0.0.1"), "listening");
-    const { port } = receiver.address() as AddressInfo;
-    const webhook_url = `http://127.0.0.1:${port}/`;
+    const webhook_url = await receiverThatAnswers(410);
     const id = await stage.createJob({ name: "Deleted elsewhere", webhook_url });
     const { page } = await open(`jobs/${id}`);
     await button(page, "Run now").click();
@@ -117,7 +109,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
   });
 
   test("that runs wait for a receiver that keeps failing is said on the page of their job", async () => {
-    const webhook_url = await failingReceiver();
+    const webhook_url = await receiverThatAnswers(503);
     const id = await stage.createJob({ name: "Of a failing receiver", webhook_url });
     const { page } = await open(`jobs/${id}`);
     await button(page, "Run now").waitFor();
@@ -133,7 +125,7 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
       schedule_type: "one_time",
       cron_expression: undefined,
       run_at: new Date().toISOString(),
-      webhook_url: await failingReceiver(),
+      webhook_url: await receiverThatAnswers(503),
       max_retries: 1,
       min_backoff_seconds: 3_600,
     });

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { InvalidInput } from "../../../src/domain/findings.ts";
+import type { Job } from "../../../src/domain/job.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { JobStore } from "../../../src/domain/ports/job-store.ts";
 import { cronSpec } from "../../conformance/job-store.ts";
@@ -14,6 +15,13 @@ import { until } from "../../until.ts";
 
 const kubeconfig = inject("kubeconfig");
 const POLICIES = "/apis/admissionregistration.k8s.io/v1";
+/** For everything that is written of our kinds. */
+const RULE = {
+  apiGroups: ["carillon.dev"],
+  apiVersions: ["v1"],
+  resources: ["*"],
+  operations: ["CREATE", "UPDATE", "DELETE"],
+};
 
 /** The error with which the promise rejects, if it does. */
 async function refusal(change: Promise<unknown>): Promise<unknown> {
@@ -30,6 +38,22 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
   let account: string;
   let made = 0;
   const create = () => store.create({ account, id: `job-${(made += 1)}`, spec: cronSpec() });
+
+  /** Waits until creations are refused, or are not any more: it takes the API server a moment to heed a policy. */
+  const untilRefused = (what: string, refused: boolean) =>
+    until(what, async () => ((await refusal(create())) !== undefined) === refused);
+  /** Whatever is done is refused in these words. */
+  async function expectRefused(job: Job, words: string): Promise<void> {
+    for (const change of [
+      create,
+      () => store.update(job, cronSpec({ suspend: true })),
+      () => store.delete(job),
+    ]) {
+      const error = await refusal(change());
+      expect(error).toBeInstanceOf(InvalidInput);
+      expect((error as InvalidInput).findings[0]?.message).toContain(words);
+    }
+  }
 
   beforeAll(async () => {
     client = connect(kubeconfig);
@@ -65,8 +89,6 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
     async (reason) => {
       const job = await create();
       const name = `${namespace}-${reason.toLowerCase()}`;
-      const rule = { apiGroups: ["carillon.dev"], apiVersions: ["v1"], resources: ["*"] };
-      const operations = ["CREATE", "UPDATE", "DELETE"];
       const validation = { expression: "false", message: "not on a Sunday", reason };
       const matched = { "kubernetes.io/metadata.name": namespace };
       const put = (kind: string, spec: object) =>
@@ -77,7 +99,7 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
           body: { metadata: { name }, spec },
         });
       await put("validatingadmissionpolicies", {
-        matchConstraints: { resourceRules: [{ ...rule, operations }] },
+        matchConstraints: { resourceRules: [RULE] },
         validations: [validation],
       });
       await put("validatingadmissionpolicybindings", {
@@ -86,17 +108,8 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
         matchResources: { namespaceSelector: { matchLabels: matched } },
       });
       try {
-        // It takes a moment until the API server applies the policy.
-        await until("the policy", async () => (await refusal(create())) !== undefined, 15_000);
-        for (const change of [
-          create,
-          () => store.update(job, cronSpec({ suspend: true })),
-          () => store.delete(job),
-        ]) {
-          const error = await refusal(change());
-          expect(error).toBeInstanceOf(InvalidInput);
-          expect((error as InvalidInput).findings[0]?.message).toContain("not on a Sunday");
-        }
+        await untilRefused("the policy", true);
+        await expectRefused(job, "not on a Sunday");
         expect(await store.get(account, job.id)).toEqual(job);
       } finally {
         for (const kind of ["validatingadmissionpolicybindings", "validatingadmissionpolicies"])
@@ -106,11 +119,7 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
             path: `${POLICIES}/${kind}/${name}`,
           });
       }
-      await until(
-        "the end of the policy",
-        async () => (await refusal(create())) === undefined,
-        15_000,
-      );
+      await untilRefused("the end of the policy", false);
     },
   );
 
@@ -167,7 +176,6 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
       const job = await create();
       const path = `${POLICIES}/validatingwebhookconfigurations`;
       const name = `${namespace}-${reason.toLowerCase()}.example.com`;
-      const rule = { apiGroups: ["carillon.dev"], apiVersions: ["v1"], resources: ["*"] };
       await client.call({
         verb: "create",
         resource: "policies",
@@ -177,7 +185,7 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
           webhooks: [
             {
               name,
-              rules: [{ ...rule, operations: ["CREATE", "UPDATE", "DELETE"] }],
+              rules: [RULE],
               namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
               clientConfig: {
                 url: `https://127.0.0.1:${port}/`,
@@ -190,27 +198,15 @@ describe.runIf(kubeconfig !== "")("what the cluster's own rules refuse", () => {
         },
       });
       try {
-        await until("the webhook", async () => (await refusal(create())) !== undefined, 15_000);
-        for (const change of [
-          create,
-          () => store.update(job, cronSpec({ suspend: true })),
-          () => store.delete(job),
-        ]) {
-          const error = await refusal(change());
-          expect(error).toBeInstanceOf(InvalidInput);
-          expect((error as InvalidInput).findings[0]?.message).toContain("somebody else's turn");
-        }
+        await untilRefused("the webhook", true);
+        await expectRefused(job, "somebody else's turn");
         await expect(store.deleteUnchanged(job)).rejects.toThrow("somebody else's turn");
         expect(await store.get(account, job.id)).toEqual(job);
       } finally {
         await client.call({ verb: "delete", resource: "policies", path: `${path}/${name}` });
         server.close();
       }
-      await until(
-        "the end of the webhook",
-        async () => (await refusal(create())) === undefined,
-        15_000,
-      );
+      await untilRefused("the end of the webhook", false);
     },
   );
 });

@@ -172,6 +172,14 @@ describe("an edit sends what was changed", () => {
     expect(changesOf({ ...start, ...edit }, start)).toEqual({ ok: true, body: sent });
   });
 
+  test("a schedule in the account's time zone, where the job had none", () => {
+    const start = draftOf(MILLISECONDS, "Asia/Tokyo");
+    expect(changesOf({ ...start, schedule_type: "cron" }, start).body).toMatchObject({
+      timezone: "Asia/Tokyo",
+    });
+    expect(draftOf(CRON, "Asia/Tokyo").timezone).toBe("Europe/Paris");
+  });
+
   test("a payload that cannot be sent is said, with the other changes", () => {
     const start = draftOf(CRON);
     const result = changesOf({ ...start, name: "New", webhook_payload: "[]" }, start);

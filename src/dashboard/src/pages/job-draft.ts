@@ -58,8 +58,9 @@ export function emptyDraft(timezone: string): JobDraft {
   };
 }
 
-export function draftOf(job: Job): JobDraft {
-  const empty = emptyDraft(job.timezone ?? "UTC");
+/** `zone`: that of the schedule that a one-time job may be given. */
+export function draftOf(job: Job, zone = "UTC"): JobDraft {
+  const empty = emptyDraft(job.timezone ?? zone);
   return {
     ...empty,
     name: job.name,
@@ -94,11 +95,11 @@ const MOST_NAME = 255;
 const COPY = " (copy)";
 
 /** The draft of a copy of a job. A long name is cut between characters, counted as the server counts them. */
-export function copyOf(job: Job): JobDraft {
+export function copyOf(job: Job, zone?: string): JobDraft {
   const name = Array.from(job.name)
     .slice(0, MOST_NAME - COPY.length)
     .join("");
-  return { ...draftOf(job), name: name + COPY };
+  return { ...draftOf(job, zone), name: name + COPY };
 }
 
 /** `2026-11-21T12:00:00` in the browser's zone, for `<input type=datetime-local>`. */
@@ -204,7 +205,7 @@ export function changesOf(draft: JobDraft, start: JobDraft): BodyResult {
   return resultOf({ body, problems });
 }
 
-const SCHEDULE_FIELDS = ["schedule_type", "cron_expression", "timezone", "run_at"];
+export const SCHEDULE_FIELDS = ["schedule_type", "cron_expression", "timezone", "run_at"];
 
 /** The body of POST /jobs/check?id=: the changes, and the schedule whose fire times the form shows. */
 export function changesToCheck(draft: JobDraft, start: JobDraft): Record<string, unknown> {

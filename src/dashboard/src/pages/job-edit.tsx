@@ -15,7 +15,7 @@ import { jobQuery } from "./job-query.ts";
 
 /** `?from=ID` starts with a copy of another job. */
 export function NewJobPage() {
-  const { account } = useSession();
+  const zone = useSession().account.time_zone;
   const [params] = useSearchParams();
   const from = params.get("from");
   const client = useQueryClient();
@@ -47,7 +47,7 @@ export function NewJobPage() {
       {ready && (
         <JobForm
           key={from}
-          start={source.data ? copyOf(source.data.job) : emptyDraft(account.time_zone)}
+          start={source.data ? copyOf(source.data.job, zone) : emptyDraft(zone)}
           action="Create job"
           save={async (body) => {
             const job = await create(body);
@@ -63,6 +63,7 @@ export function NewJobPage() {
 
 export function EditJobPage() {
   const { id = "" } = useParams();
+  const zone = useSession().account.time_zone;
   const client = useQueryClient();
   const view = useLoaded({ ...jobQuery(id), refetchOnWindowFocus: false });
   const owner = view.data?.managed_by;
@@ -86,9 +87,9 @@ export function EditJobPage() {
       {view.data && !owner && (
         <JobForm
           key={id}
-          start={draftOf(view.data.job)}
+          start={draftOf(view.data.job, zone)}
           id={id}
-          now={async () => draftOf((await jobQuery(id).queryFn()).job)}
+          now={async () => draftOf((await jobQuery(id).queryFn()).job, zone)}
           action="Save"
           save={async (body) => {
             if (Object.keys(body).length === 0) {

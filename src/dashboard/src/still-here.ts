@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef } from "react";
-import { useLocation, useNavigate } from "react-router";
+import { useLocation, useNavigate, type NavigateOptions } from "react-router";
 import { useWholeRouter } from "./whole-router.ts";
 
 /**
@@ -26,10 +26,10 @@ export function useStillHere(): () => boolean {
 /**
  * Navigates on from the calling page when an answer has come, unless the user has gone elsewhere meanwhile.
  */
-export function useNavigateFromHere(): (to: string) => Promise<void> {
+export function useNavigateFromHere(): (to: string, options?: NavigateOptions) => Promise<void> {
   const navigate = useNavigate();
   const stillHere = useStillHere();
-  return async (to) => {
-    if (stillHere()) await navigate(to);
+  return async (to, options) => {
+    if (stillHere()) await navigate(to, options);
   };
 }

@@ -625,6 +625,40 @@ describe.skipIf(chrome === undefined)("what somebody does meanwhile", () => {
     await stage.rest({ method: "PATCH", path: `/jobs/${id}`, body });
     await times.first().waitFor();
   });
+
+  test("of more jobs than one request takes, those that were paused are said when a later request fails", async () => {
+    await Promise.all(Array.from({ length: 201 }, (_, number) => createJob(`Many ${number}`)));
+    const { page } = await open("jobs?q=Many");
+    const all = page.getByLabel("Select all on this page");
+    for (let selected = 25; ; selected = Math.min(201, selected + 25)) {
+      await all.check();
+      await page.getByText(`${selected} selected`, { exact: true }).waitFor();
+      if (selected === 201) break;
+      await button(page, "next page").click();
+      await expect.poll(() => all.isChecked()).toBe(false);
+    }
+    let requests = 0;
+    await page.route("**/dashboard/api/jobs/bulk", async (route) => {
+      requests += 1;
+      await (requests === 1 ? route.continue() : databaseAway(route));
+    });
+    await button(page, "Pause").click();
+    await page.getByRole("alert").getByText("The database is away.").waitFor();
+    await page.getByText("200 jobs paused").waitFor();
+    await page.getByText("1 selected", { exact: true }).waitFor();
+  });
+
+  test("Back leads from a new job to where it was asked for, not to a form that would make it again", async () => {
+    const { page } = await open("jobs");
+    await page.getByRole("link", { name: "Create job" }).click();
+    await page.getByLabel("Name").fill("Made once");
+    await page.getByLabel("URL").fill("https://example.com/once");
+    await button(page, "Create job").click();
+    await heading(page, "Made once").waitFor();
+    await page.goBack();
+    await heading(page, "Jobs").waitFor();
+    expect(new URL(page.url()).pathname).toBe("/dashboard/jobs");
+  });
 });
 
 const pad = (hour: number) => String(hour).padStart(2, "0");

@@ -99,6 +99,34 @@ describe.skipIf(chrome === undefined)("secrets", () => {
     await expect.poll(() => content.innerText()).not.toContain(VALUE);
   });
 
+  test("saved values of headers are masked in the form, too, and saved as they are", async () => {
+    const headers = { "X-Team": "blue", Authorization: VALUE };
+    const id = await stage.createJob({ name: "Masked form", webhook_headers: headers });
+    const { page } = await stage.openPage(`jobs/${id}/edit`);
+    const value = (number: number) => page.getByLabel(`Header ${number} value`);
+    const isMasked = (number: number) =>
+      page.evaluate(
+        `getComputedStyle(document.querySelector('[aria-label="Header ${number} value"]')).webkitTextSecurity === "disc"`,
+      );
+    expect([await isMasked(1), await isMasked(2)]).toEqual([true, true]);
+    // What is being typed can be read.
+    await value(1).fill("red");
+    expect([await isMasked(1), await isMasked(2)]).toEqual([false, true]);
+    await button(page, "Add a header").click();
+    await page.getByLabel("Header 3 name").fill("X-New");
+    await value(3).fill("typed");
+    expect(await isMasked(3)).toBe(false);
+    await button(page, "Show the values of the headers").click();
+    expect(await isMasked(2)).toBe(false);
+    await button(page, "Hide the values of the headers").click();
+    expect(await isMasked(2)).toBe(true);
+    await button(page, "Save").click();
+    await page.getByText("Job saved").waitFor();
+    expect((await stage.rest({ path: `/jobs/${id}` })).body).toMatchObject({
+      webhook_headers: { Authorization: VALUE, "X-Team": "red", "X-New": "typed" },
+    });
+  });
+
   test.each(ONCE)("who leaves while $what is shown once is asked first", async (once) => {
     const { page } = await stage.openPage("");
     const asked: string[] = [];

@@ -36,12 +36,12 @@ const FAINTEST_EDGE = `(() => {
   }));
 })()`;
 
-/** Texts that are cut off by their box without an ellipsis, and elements that overlap the name of the program. */
+/** Texts that are cut off by their box without an ellipsis, unless nobody is to see them, and elements that overlap the name of the program. */
 const CUT = `(() => {
   const boxes = [...document.querySelectorAll("header *, main *")].filter((each) =>
     each.checkVisibility() && each.clientWidth > 1 && !each.closest(".clip, pre, svg") && !each.matches("input, textarea"));
   const cut = boxes.filter((each) =>
-    getComputedStyle(each).overflowX === "hidden" && each.scrollWidth > each.clientWidth + 1);
+    getComputedStyle(each).overflowX === "hidden" && getComputedStyle(each).clip === "auto" && each.scrollWidth > each.clientWidth + 1);
   const [name, colours] = ["header a p", "header button[aria-label$=colours]"].map((selector) =>
     document.querySelector(selector).getBoundingClientRect());
   return [...cut.map((each) => each.textContent), ...(name.right > colours.left ? ["Carillon"] : [])];
@@ -648,6 +648,19 @@ describe.skipIf(chrome === undefined)("the dashboard in trouble", () => {
     await page.goto("/dashboard/jobs/_new");
     await page.getByRole("alert").getByText("The database is away.").waitFor();
     expect(await page.getByText("as soon as the schedule is valid").count()).toBe(0);
+  });
+
+  test("a time that has passed is not called a schedule that is wrong", async () => {
+    const at = new Date(Date.now() + 1_000).toISOString();
+    const fields = { schedule_type: "one_time", cron_expression: undefined, run_at: at };
+    const id = await createJob(fields);
+    const { page } = await open(`jobs/${id}`);
+    await page.getByText("completed", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Edit" }).click();
+    await page.getByText("This time has passed").waitFor();
+    expect(await page.getByText("as soon as the schedule is valid").count()).toBe(0);
+    await page.locator("input[type=datetime-local]").fill("");
+    await page.getByText("as soon as the schedule is valid").waitFor();
   });
 
   test("time zones are found by the name that people use, and shown by the one that a job has", async () => {

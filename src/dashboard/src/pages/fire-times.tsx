@@ -1,4 +1,4 @@
-import { Badge, Group, Stack, Table, Text } from "@mantine/core";
+import { Badge, Group, Stack, Table, Text, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { formatOffset, formatTime, MY_ZONE, utcOffset } from "../time.ts";
 import { cronWords } from "./cron-words.ts";
@@ -8,9 +8,10 @@ export function FireTimes(props: {
   expression: string | null;
   zone: string;
   times: readonly string[];
-  settled: boolean;
+  /** Why there are none; null: that is not known yet. */
+  none: string | null;
 }) {
-  const { expression, zone, times } = props;
+  const { expression, zone, times, none } = props;
   const words = useQuery({
     queryKey: ["cron-words", expression],
     queryFn: () => cronWords(expression ?? ""),
@@ -18,19 +19,25 @@ export function FireTimes(props: {
     staleTime: Infinity,
   });
   const showsReadersZone = zone !== MY_ZONE;
+  const [first] = times;
   return (
-    <Stack gap="xs" aria-live="polite" mih={120}>
-      {expression !== null && (
-        <Text fw={550} className="break">
-          {times.length > 0 ? (words.data ?? "") : ""}
-        </Text>
-      )}
-      {times.length === 0 && props.settled && (
-        <Text size="sm" c="dimmed">
-          Fire times appear here as soon as the schedule is valid.
-        </Text>
-      )}
-      {times.length > 0 && (
+    <Stack gap="xs" mih={120}>
+      {/* A screen reader would read out the whole table with each change. */}
+      <div aria-live="polite">
+        {expression !== null && (
+          <Text fw={550} className="break">
+            {first === undefined ? "" : (words.data ?? "")}
+          </Text>
+        )}
+        {first === undefined ? (
+          <Text size="sm" c="dimmed">
+            {none}
+          </Text>
+        ) : (
+          <VisuallyHidden>Next: {formatTime(first, zone, false)}</VisuallyHidden>
+        )}
+      </div>
+      {first !== undefined && (
         <Table verticalSpacing={4} horizontalSpacing={6} fz="xs" className="break">
           <Table.Thead>
             <Table.Tr>

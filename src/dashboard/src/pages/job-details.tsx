@@ -136,7 +136,7 @@ function Coming({ job }: { job: Job }) {
       expression={job.cron_expression}
       zone={job.timezone ?? MY_ZONE}
       times={check.data?.fire_times ?? []}
-      settled={check.isSuccess}
+      none={null}
     />
   );
 }

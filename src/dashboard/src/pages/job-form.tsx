@@ -29,7 +29,14 @@ import { useSession } from "../session.ts";
 import { useNavigateFromHere, useStillHere } from "../still-here.ts";
 import { MY_ZONE } from "../time.ts";
 import { useUnsaved } from "../unsaved.ts";
-import { bodyOf, changedByOthers, changesOf, changesToCheck, type JobDraft } from "./job-draft.ts";
+import {
+  bodyOf,
+  changedByOthers,
+  changesOf,
+  changesToCheck,
+  SCHEDULE_FIELDS,
+  type JobDraft,
+} from "./job-draft.ts";
 import { FireTimes } from "./fire-times.tsx";
 import { JobHeaders } from "./job-headers.tsx";
 
@@ -125,7 +132,8 @@ export function JobForm(props: {
     onSuccess: async (id, saved) => {
       if (saved === draft) {
         drop();
-        await navigate(`/jobs/${id}`);
+        // Back does not lead to a form that would make the job a second time.
+        await navigate(`/jobs/${id}`, { replace: creating });
         return;
       }
       // What was typed meanwhile is a change of what has been saved. That of a new job goes on in the form of that job:
@@ -178,6 +186,7 @@ export function JobForm(props: {
   });
   const asked = check.data?.asked ?? draft;
   const cron = asked.schedule_type === "cron";
+  const settledCheck = draft === settled && !check.isPlaceholderData ? check.data : undefined;
   const findings = [
     ...(toSave.ok ? [] : [{ field: toSave.field, message: toSave.message }]),
     // Not when the draft has been edited since that attempt.
@@ -187,6 +196,7 @@ export function JobForm(props: {
       ({ field }) => !(isEmpty(asked, field) && !isEmpty(draft, field)),
     ),
   ];
+  const wrongSchedule = findings.some(({ field }) => SCHEDULE_FIELDS.includes(field));
   const problem = (field: string) => {
     if (!showAll && !touched.has(field)) return undefined;
     const inside = `${field}.`;
@@ -281,6 +291,7 @@ export function JobForm(props: {
                     />
                     <JobHeaders
                       headers={draft.webhook_headers}
+                      saved={start.webhook_headers}
                       error={problem("webhook_headers")}
                       change={(headers) => {
                         set("webhook_headers", headers);
@@ -427,7 +438,13 @@ export function JobForm(props: {
                 expression={cron ? asked.cron_expression : null}
                 zone={cron ? asked.timezone : MY_ZONE}
                 times={check.data?.fire_times ?? []}
-                settled={draft === settled && check.data !== undefined && !check.isPlaceholderData}
+                none={
+                  settledCheck === undefined
+                    ? null
+                    : cron || wrongSchedule
+                      ? "Fire times appear here as soon as the schedule is valid."
+                      : "This time has passed: choose another one to run the job again."
+                }
               />
               {check.error && <Problem error={check.error} retry={() => check.refetch()} />}
             </Stack>

@@ -1,16 +1,21 @@
 import { ActionIcon, Button, Group, Stack, Text, TextInput } from "@mantine/core";
-import { useId } from "react";
+import { useId, useState } from "react";
 import { IconPlus, IconTrash } from "@tabler/icons-react";
+import { ShowButton } from "../components/show-button.tsx";
 import type { JobDraft } from "./job-draft.ts";
 
-/** The headers of a webhook, one per line. */
+/** The headers of a webhook, one per line. Saved values are often secrets: they are masked until they are shown. */
 export function JobHeaders(props: {
   headers: JobDraft["webhook_headers"];
+  saved: JobDraft["webhook_headers"];
   error: string | undefined;
   change: (headers: JobDraft["webhook_headers"]) => void;
 }) {
   const { headers, change } = props;
   const problem = useId();
+  const [shown, setShown] = useState(false);
+  const isSaved = ({ value }: { value: string }) =>
+    value !== "" && props.saved.some((saved) => saved.value === value);
   const edit = (index: number, part: Partial<{ name: string; value: string }>) => {
     change(headers.map((header, at) => (at === index ? { ...header, ...part } : header)));
   };
@@ -36,6 +41,8 @@ export function JobHeaders(props: {
             aria-label={`Header ${index + 1} value`}
             placeholder="Bearer …"
             flex={2}
+            classNames={{ input: !shown && isSaved(header) ? "masked" : "" }}
+            autoComplete="off"
             value={header.value}
             onChange={(event) => {
               edit(index, { value: event.currentTarget.value });
@@ -59,7 +66,7 @@ export function JobHeaders(props: {
           {props.error}
         </Text>
       )}
-      <div>
+      <Group gap="xs">
         <Button
           size="xs"
           variant="default"
@@ -70,7 +77,10 @@ export function JobHeaders(props: {
         >
           Add a header
         </Button>
-      </div>
+        {headers.some(isSaved) && (
+          <ShowButton of="the values of the headers" shown={shown} show={setShown} />
+        )}
+      </Group>
     </Stack>
   );
 }

@@ -49,33 +49,14 @@ export function JobsPage() {
   });
   const bulk = useMutation({
     mutationFn: async ({ action, ids }: { action: "pause" | "resume"; ids: string[] }) => {
-      const answers: BulkAnswer[] = [];
-      for (let index = 0; index < ids.length; index += BULK_SIZE)
-        answers.push(
-          await post<BulkAnswer>("/jobs/bulk", {
-            action,
-            ids: ids.slice(index, index + BULK_SIZE),
-          }),
-        );
-      return {
-        changed: answers.reduce((sum, { changed }) => sum + changed, 0),
-        failures: answers.flatMap(({ failures }) => failures),
-      };
+      for (let index = 0; index < ids.length; index += BULK_SIZE) {
+        const asked = ids.slice(index, index + BULK_SIZE);
+        const answer = await post<BulkAnswer>("/jobs/bulk", { action, ids: asked });
+        // At once: a later request may fail.
+        told(action, asked, answer);
+      }
     },
-    onSuccess: async ({ changed, failures }, { action, ids }) => {
-      // With the selection the buttons may disappear, which must not lose the focus.
-      if (bar.current?.contains(document.activeElement) === true)
-        all.current?.focus({ preventScroll: true });
-      select(ids, false);
-      notifications.show({
-        color: failures.length > 0 ? "orange.9" : "green.9",
-        autoClose: failures.length === 0,
-        message:
-          `${changed} ${changed === 1 ? "job" : "jobs"} ${action}d` +
-          (failures.length > 0 ? `; ${failures.length} not: ${failures[0]?.error}` : ""),
-      });
-      await client.invalidateQueries({ queryKey: ["jobs"] });
-    },
+    onSettled: () => client.invalidateQueries({ queryKey: ["jobs"] }),
   });
   const select = useCallback((ids: readonly string[], on: boolean) => {
     setSelected((before) => {
@@ -86,6 +67,24 @@ export function JobsPage() {
       return next;
     });
   }, []);
+
+  function told(
+    action: "pause" | "resume",
+    asked: readonly string[],
+    { changed, failures }: BulkAnswer,
+  ) {
+    // With the selection the buttons may disappear, which must not lose the focus.
+    if (bar.current?.contains(document.activeElement) === true)
+      all.current?.focus({ preventScroll: true });
+    select(asked, false);
+    notifications.show({
+      color: failures.length > 0 ? "orange.9" : "green.9",
+      autoClose: failures.length === 0,
+      message:
+        `${changed} ${changed === 1 ? "job" : "jobs"} ${action}d` +
+        (failures.length > 0 ? `; ${failures.length} not: ${failures[0]?.error}` : ""),
+    });
+  }
 
   const create = (
     <Button component={Link} to="/jobs/_new" leftSection={<IconPlus size={16} />}>

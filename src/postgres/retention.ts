@@ -35,10 +35,10 @@ type Sweep = Batches & { pool: Pool; signal: AbortSignal };
  * Rows with a job's spec that one statement removes. Each may have 256 KiB: five thousand of them would be read from
  * the disk for longer than a statement may take, again and again.
  */
-const SPECS_AT_A_TIME = 250;
+const SPEC_ROWS_AT_A_TIME = 250;
 
 function ofSpecs<S extends Sweep>(sweep: S): S {
-  return { ...sweep, size: sweep.size ?? SPECS_AT_A_TIME };
+  return { ...sweep, size: sweep.size ?? SPEC_ROWS_AT_A_TIME };
 }
 
 /** Tables with an index on account, job and time. */

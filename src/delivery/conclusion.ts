@@ -1,4 +1,4 @@
-import { afterAttempt } from "../domain/after-attempt.ts";
+import { afterAttempt, type NextStep } from "../domain/after-attempt.ts";
 import { unanswered } from "../domain/delivery-outcome.ts";
 import { errorMessage } from "../domain/error-message.ts";
 import type { Instant } from "../domain/instant.ts";
@@ -67,7 +67,7 @@ function closeWith(
   { run, executedAt, durationMs }: FinishedAttempt,
   outcome: DeliveryOutcome,
   label: string,
-  next: { next: "finished" } | { next: "halted" } | { next: "retry"; notBefore: Instant },
+  next: NextStep,
 ): Conclusion {
   const delivered = outcome.kind === "delivered";
   const execution = {

@@ -2,12 +2,16 @@ import { SECOND, type Instant } from "./instant.ts";
 import type { Random } from "./ports/clock.ts";
 import type { ClaimedRun, DeliveryOutcome } from "./run.ts";
 
-/** What becomes of a run after an attempt. */
-export type AfterAttempt =
+/** What becomes of a run whose attempt is recorded. */
+export type NextStep =
   | { next: "finished" }
   /** 410: finished, and the job's generation is halted. */
   | { next: "halted" }
-  | { next: "retry"; notBefore: Instant }
+  | { next: "retry"; notBefore: Instant };
+
+/** What becomes of a run after an attempt. */
+export type AfterAttempt =
+  | NextStep
   /** The circuit is open: give the claim back, record nothing. */
   | { next: "postponed"; notBefore: Instant }
   /** The circuit stayed open until the delivery deadline: record this as the run's execution. */

@@ -1,3 +1,4 @@
+import type { NextStep } from "../after-attempt.ts";
 import type { Instant } from "../instant.ts";
 import type { ClaimedRun, Execution } from "../run.ts";
 
@@ -12,12 +13,7 @@ export type Closing = {
     Execution,
     "status" | "httpStatus" | "durationMs" | "errorMessage" | "executedAt"
   >;
-} & (
-  | { next: "finished" }
-  /** 410: finished, and the job's generation is halted. */
-  | { next: "halted" }
-  | { next: "retry"; notBefore: Instant }
-);
+} & NextStep;
 
 /** A claim of a run, with the proof that it is this one. */
 export type Claim = Pick<ClaimedRun, "id" | "claimToken">;

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { parseAddress } from "../domain/address.ts";
 import { deliveryDeadline } from "../domain/after-attempt.ts";
-import { classifyMail, unanswered } from "../domain/delivery-outcome.ts";
+import { brokenOff, classifyMail } from "../domain/delivery-outcome.ts";
 import type { EmailTarget } from "../domain/job.ts";
 import { mailFailureText, type MailResult, type NewEmailLogEntry } from "../domain/mail.ts";
 import type { Clock } from "../domain/ports/clock.ts";
@@ -111,7 +111,7 @@ export function createAttempt(options: {
       // An attempt reads from the database only before its first byte leaves.
       if (error instanceof DependencyUnavailable) return { kind: "not_sent" };
       log.error({ err: error, run: run.id }, "an attempt failed in an unexpected way");
-      return unanswered("internal error: outcome unknown");
+      return brokenOff("internal error");
     }
   };
 }

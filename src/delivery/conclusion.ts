@@ -1,5 +1,5 @@
 import { afterAttempt, type NextStep } from "../domain/after-attempt.ts";
-import { unanswered } from "../domain/delivery-outcome.ts";
+import { brokenOff } from "../domain/delivery-outcome.ts";
 import { errorMessage } from "../domain/error-message.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
@@ -39,7 +39,12 @@ export function conclude(
   const unwanted = aborted === "replaced" || aborted === "deleted";
   const unknown = outcome.kind === "retryable" && !outcome.answered;
   if (unwanted && (outcome.kind === "not_sent" || unknown))
-    return closeWith(attempted, brokenOff(aborted, outcome), aborted, { next: "finished" });
+    return closeWith(
+      attempted,
+      brokenOff(aborted, { sent: outcome.kind !== "not_sent" }),
+      aborted,
+      { next: "finished" },
+    );
   if (unwanted && outcome.kind === "retryable")
     return closeWith(attempted, outcome, outcome.kind, { next: "finished" });
   if (outcome.kind === "not_sent")
@@ -48,7 +53,7 @@ export function conclude(
       notBefore: aborted === "interrupted" ? undefined : now + NOT_SENT_PAUSE,
     };
   const cutOff = aborted === "interrupted" && unknown;
-  const effective = cutOff ? brokenOff(aborted, outcome) : outcome;
+  const effective = cutOff ? brokenOff(aborted) : outcome;
   const after = afterAttempt({ run, outcome: effective, now, random });
   if (after.next === "postponed") return { kind: "release", notBefore: after.notBefore };
   if (after.next === "expired") {
@@ -57,10 +62,6 @@ export function conclude(
     return closeWith(attempted, expired, "circuit_open", { next: "finished" });
   }
   return closeWith(attempted, effective, cutOff ? aborted : effective.kind, after);
-}
-
-function brokenOff(aborted: AbortCause, { kind }: AttemptOutcome): DeliveryOutcome {
-  return unanswered(`${aborted}: ${kind === "not_sent" ? "nothing was sent" : "outcome unknown"}`);
 }
 
 function closeWith(

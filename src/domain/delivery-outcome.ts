@@ -97,6 +97,14 @@ export function unanswered(
   return { kind: "retryable", httpStatus: 500, error, retryAfterMs: null, destinationFault };
 }
 
+/** Of an attempt that ended on our side. `sent`: the receiver may have got something of it. */
+export function brokenOff(
+  cause: "replaced" | "deleted" | "interrupted" | "internal error",
+  { sent } = { sent: true },
+): ReturnType<typeof unanswered> {
+  return unanswered(`${cause}: ${sent ? "outcome unknown" : "nothing was sent"}`);
+}
+
 /** The text for an error of the network, or of TLS. `peer`: who was called; a mail's receiver is not its server. */
 export function networkError(code: string | undefined, peer: "receiver" | "server"): string {
   if (code === undefined) return "network error";

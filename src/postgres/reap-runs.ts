@@ -1,4 +1,5 @@
 import { afterAttempt } from "../domain/after-attempt.ts";
+import { brokenOff } from "../domain/delivery-outcome.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import { DependencyUnavailable } from "../domain/ports/dependency-unavailable.ts";
@@ -12,8 +13,6 @@ import type { Pool, Queryable } from "./pool.ts";
 import { momentOf, type Moment } from "./rows.ts";
 import { NIL_UUID } from "./uuid.ts";
 
-const INTERRUPTED = "interrupted: outcome unknown";
-const REPLACED = "replaced: outcome unknown";
 /** Runs that one reap closes in one transaction. */
 const REAP_BATCH = 500;
 /** Milliseconds; the largest integer of PostgreSQL. */
@@ -31,7 +30,7 @@ interface Reaping {
   asOf: Instant | undefined;
 }
 
-/** `RunQueue.reap`. Runs that somebody has locked, or whose job's cursor, are left to the next reap. */
+/** `RunQueue.reap`. Runs that somebody has locked, or whose job's cursor is locked, are left to the next reap. */
 export async function reapRuns(reaping: Reaping): ReturnType<RunQueue["reap"]> {
   const { pool, reaper, close, locked, random, except } = reaping;
   const now = momentOf(reaping.asOf);
@@ -146,20 +145,15 @@ async function expiredStarts(
 
 function interruptedClosing(row: ExpiredRow, random: Random): Closing {
   const run = claimedOf(row, row.claim_token);
-  const error = row.replaced ? REPLACED : INTERRUPTED;
+  const outcome = brokenOff(row.replaced ? "replaced" : "interrupted");
   const execution = {
     status: "failed" as const,
-    httpStatus: 500,
+    httpStatus: outcome.httpStatus,
     durationMs: Math.min(LONGEST_DURATION, Math.max(0, row.lease_until - row.started_at)),
-    errorMessage: error,
+    errorMessage: outcome.error,
     executedAt: row.started_at,
   };
-  const after = afterAttempt({
-    run,
-    outcome: { kind: "retryable", httpStatus: 500, error, retryAfterMs: null },
-    now: row.now,
-    random,
-  });
+  const after = afterAttempt({ run, outcome, now: row.now, random });
   return after.next === "retry"
     ? { run, execution, next: "retry", notBefore: after.notBefore }
     : { run, execution, next: "finished" };

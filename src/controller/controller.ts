@@ -51,8 +51,8 @@ export interface Controller {
   /** Schedules whenever leading, until the signal aborts. Never rejects for an outage. */
   run(signal: AbortSignal): Promise<void>;
   /**
-   * Milliseconds since the job store has been away for so long that nothing is scheduled by the known jobs any more; 0
-   * while they can be trusted, Infinity before the first list. Replicas that do not lead keep their view too.
+   * For how many milliseconds the known jobs have been too old to schedule by; 0 while they can be trusted, Infinity
+   * before the first list. Replicas that do not lead keep their view too.
    */
   readonly staleMs: number;
   /** Namespaces that refused to be listed: their jobs wait. */

@@ -4,7 +4,7 @@ import type { WorkQueue } from "./work-queue.ts";
 
 /** Milliseconds between checks whether they are still locked. */
 const LOOK = 1_000;
-/** Jobs of one question, which asks for their runs too; other work goes on between two of a check. */
+/** Jobs that one question names: it looks at their runs too, and other work goes on between two questions. */
 const AT_ONCE = 200;
 
 /**
@@ -17,7 +17,7 @@ export class LockedJobs {
   readonly #timers: Timers;
   readonly #onDue: () => void;
   #looking: Timer | undefined;
-  /** Those that the check under way has not asked for yet. */
+  /** Those that the check under way has not asked about yet. */
   #unasked: string[] = [];
 
   constructor(options: {
@@ -47,12 +47,12 @@ export class LockedJobs {
     return [...locked];
   }
 
-  /** Queues those jobs, of the next ones to be asked for, that are no longer locked. */
+  /** Asks about the next `AT_ONCE` jobs that are aside, and queues those that are no longer locked. */
   async look(current: () => boolean): Promise<void> {
     if (this.#unasked.length === 0) this.#unasked = [...this.#queue.aside];
     const uids = this.#unasked.splice(0, AT_ONCE);
-    // A lock of the moment is looked at again soon; waiting for its end here would hold up scheduling. And so would
-    // trying again at once, when it cannot be asked for now.
+    // Looks once: a lock of the moment is seen to be gone by the next check, and waiting for its end here would hold up
+    // scheduling. So would asking again at once where PostgreSQL does not answer: then all count as locked.
     const locked = await this.#ledger
       .locked(uids, { briefly: true })
       .catch(() => new Set<string>(uids));

@@ -73,7 +73,7 @@ export class WorkQueue {
     this.#failures.delete(key);
   }
 
-  /** Takes up to `limit` keys, half of them or more such as are due, as far as there are so many of a kind. */
+  /** Takes up to `limit` keys. Half of the places are for those that are due; each kind gets what the other leaves. */
   take(limit: number): string[] {
     const others = Math.min(this.#ready.size, Math.floor(limit / 2));
     const due = taken(this.#due, limit - others);

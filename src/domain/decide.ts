@@ -21,7 +21,7 @@ export type Standing =
   | "stale";
 
 export interface Decision extends Pick<LedgerChange, "to" | "create" | "replace" | "missed"> {
-  /** False: there is nothing to write. A position that only moves on is not written: it saves time, nothing else. */
+  /** False: nothing has to be written. Not for a later position alone: without it the next decision is the same. */
   changed: boolean;
   /** When to decide again if nothing else happens; null: only after a change. */
   wakeAt: Instant | null;
@@ -324,8 +324,9 @@ function haltStands({ job: { generation }, revision, cursor }: Settled): boolean
 
 /**
  * The run that a new `run-now` annotation asks for. It runs in spite of suspension, a 410 halt or overlap, as REST's
- * runs do. A value that comes with a restored resource is ignored. Where nothing may run at all, the request is spent
- * and not kept for a day on which nobody expects it.
+ * runs do. Of a job without a cursor, only the value of a new resource counts: that of one that was restored with etcd
+ * is old (docs/decisions/0004). Where nothing may run at all, the request is spent and not kept for a day on which
+ * nobody expects it.
  */
 function manualRun(
   job: JobOutline,

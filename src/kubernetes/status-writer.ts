@@ -324,7 +324,7 @@ export function createStatusWriter(dependencies: StatusWriterDependencies): Stat
   };
 }
 
-/** The write was not tried again. It is made all the same if the lease is renewed yet. */
+/** Ends a write before its next try. The job is looked at again, and written if the lease has been renewed by then. */
 class LeadershipRanOut extends Error {
   override name = "LeadershipRanOut";
 }

@@ -47,7 +47,8 @@ export const VARIABLES = {
   }),
   databaseConnections: integer({
     name: "CARILLON_DATABASE_CONNECTIONS",
-    meaning: "Maximum number of PostgreSQL connections in this process's pool.",
+    meaning:
+      "Maximum number of PostgreSQL connections in this process's pool. Runs, leases and notifications take at most 9 more.",
     default: "10",
     least: 2,
     most: 500,

@@ -191,7 +191,7 @@ describe("requests from elsewhere", () => {
     expect((await somebody.get("/api-keys")).text).toBe(before);
   });
 
-  test("nor can a form: bodies are JSON only", async () => {
+  test("a form cannot change anything: bodies are JSON only", async () => {
     const somebody = await owner();
     const reply = await harness.request({
       method: "POST",
@@ -207,7 +207,7 @@ describe("requests from elsewhere", () => {
     expect(reply.status).toBe(415);
   });
 
-  test("nor may a body be large that comes without a session", async () => {
+  test("a large body without a session is refused", async () => {
     const body = { email: "owner@example.com", password: "x".repeat(16_384) };
     const reply = await visitor(harness).post("/session", body);
     expect(reply).toMatchObject({ status: 413, json: { code: "payload_too_large" } });

@@ -465,7 +465,7 @@ describe("when something is down", () => {
     expect([again.status, again.json["code"]]).toEqual([409, "outcome_unknown"]);
   });
 
-  test("so does one of which nobody knows whether it was sent", async () => {
+  test("a mail that may have been sent, and could not be logged, keeps its Idempotency-Key", async () => {
     const server = await startScriptedServer({ END: null });
     const { account, key } = h.brokenSmtp;
     const from = "noreply@example.com";

@@ -617,7 +617,7 @@ describe("one-time passcodes", () => {
     server.close();
   });
 
-  test("nor do those whose mail was not tried, because of something on our side", async () => {
+  test("sends whose mail was not tried, because of something on our side, do not count", async () => {
     const { account, key } = await h.newAccount("unreadable", h.catcher.smtpPort);
     const unreadable = "test:" + Buffer.alloc(64).toString("base64");
     await h.pool.query(
@@ -641,7 +641,7 @@ describe("one-time passcodes", () => {
     expect(h.lines.join("")).not.toMatch(new RegExp(`\\b${code}\\b`));
   });
 
-  test("nor where the mail server quotes what it refuses", async () => {
+  test("the code is in no log where the mail server quotes what it refuses", async () => {
     const server = await startScriptedServer({
       END: () => `550 looks like spam: ${/code is \d{6}/.exec(server.seen.pieces.join(""))?.[0]}`,
     });

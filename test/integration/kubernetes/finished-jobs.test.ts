@@ -48,7 +48,7 @@ describe.runIf(kubeconfig !== "")("what of a namespace is deleted when it is ove
     expect(await isThere(job)).toBe(true);
   });
 
-  test("nor what somebody took over with the same label", async () => {
+  test("not what somebody took over with the same label", async () => {
     const job = await made("labelled");
     await patch("labelled", { metadata: { labels: { "argocd.argoproj.io/instance": "app" } } });
     const now = await jobs.get(account, "labelled");

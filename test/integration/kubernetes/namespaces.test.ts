@@ -799,7 +799,7 @@ describe.runIf(kubeconfig !== "")("namespaces and accounts", () => {
     expect((await store.list({ account: "nobody", limit: 10 })).jobs).toEqual([]);
   });
 
-  test("so does an account whose namespace is being deleted", async () => {
+  test("an account whose namespace is being deleted gets no job there, and hears how to get another one", async () => {
     const { name } = await createNamespace(admin, "ending");
     const account = bindings.bind(name);
     const path = `/api/v1/namespaces/${name}`;

@@ -231,7 +231,7 @@ test("a mail that waits when the mailer is closed does not leave", async () => {
   expect(server.seen.connections).toBe(0);
 });
 
-test("nor does one that has just got a connection", async () => {
+test("a mail that has just got a connection when the mailer is closed does not leave", async () => {
   const server = await scriptedServer({});
   const sending = mailer(server.port);
   await sending.send("a", HELLO);

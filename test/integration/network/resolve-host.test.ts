@@ -58,7 +58,7 @@ test("of very many addresses the first are taken, each of which is to be checked
   expect(addresses).toContain("203.0.114.63");
 });
 
-test("so they are of the system's, which does not say of which kind", async () => {
+test("of very many addresses of the system's, which does not say of which kind, the first are taken", async () => {
   const many = Array.from({ length: 300 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
   const lookup = createLookup({ servers: () => [dns.address], system: async () => many });
   expect(await lookup("many")).toEqual({ addresses: many.slice(0, 128), bySystem: true });

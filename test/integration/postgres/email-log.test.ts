@@ -254,7 +254,7 @@ describe("the email log", () => {
     expect(await Promise.all(totals)).toEqual([3, 6]);
   });
 
-  test("nor does it fail the others' entries where another process's group waits for it with theirs in hand", async () => {
+  test("a lock on an account's counters fails no others' entries where another process's group waits for it with theirs in hand", async () => {
     const pools = [1, 2].map(() => database.pool({ lockTimeoutMs: 1_000 }));
     const { others, mine, release } = await heldAndOthers(createEmailLog({ pool }));
     const appends = pools.map(async (each) => {
@@ -272,7 +272,7 @@ describe("the email log", () => {
     await release();
   });
 
-  test("nor where another process is just writing theirs", async () => {
+  test("a lock on an account's counters fails no others' entries where another process is just writing theirs", async () => {
     const { others, mine, release } = await heldAndOthers(createEmailLog({ pool }));
     const writer = await pool.connect();
     let begun = false;

@@ -148,7 +148,7 @@ test("a one-time that is halted before its time, by a run asked for by hand, run
 });
 
 describe("a 410 that stops nothing tells of no time", () => {
-  test("a second one", async () => {
+  test("a second one, of another run: the time of the first stays", async () => {
     const at = latest();
     const { of, run: first } = await underWay(at - MINUTE);
     await reconcile(of, at);

@@ -402,7 +402,7 @@ describe("put back to a time that it has run at", () => {
       expect(await reasonsOf(of)).toEqual([]);
     });
 
-  test("also when it ran at another time in between", async () => {
+  test("after it ran at another time in between: its own outcome counts", async () => {
     const at = Date.now() - 2_000;
     const of = once(at);
     await reconcile(of);
@@ -472,7 +472,7 @@ describe("put back to a time that it has run at", () => {
     expect(await onceOf(of)).toBe("completed");
   });
 
-  test("the same when an attempt before has failed", async () => {
+  test("while that run is under way, after an attempt that failed: its outcome is yet to come", async () => {
     const at = Date.now() - 1_000;
     const of = once(at);
     await reconcile(of);

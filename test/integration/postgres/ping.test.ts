@@ -62,7 +62,7 @@ test("each scrape says whether PostgreSQL is up at that time", async () => {
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 0$/m);
 });
 
-test("also of one that hangs for longer than the scrape waits", async () => {
+test("a scrape says that PostgreSQL is down where it hangs for longer than the scrape waits", async () => {
   const { metrics, proxy, isConnected } = await foundationOf(2);
   expect((await metrics.render()).text).toMatch(/^carillon_database_up 1$/m);
   proxy.hang();

@@ -160,7 +160,7 @@ describe("apply", () => {
     await fixture.cancel([of]);
   });
 
-  test("one that the edit leaves to be decided again is not missed either", async () => {
+  test("a prepared run that fell due, and that the edit leaves to be decided again, is not missed", async () => {
     const of = job();
     const at = Date.now() - 50;
     await fixture.apply(of, { create: [scheduled(at)], to: { position: at } });
@@ -209,7 +209,7 @@ describe("apply", () => {
   });
 
   for (const change of ["an edit", "a pause and a resume"])
-    test(`nor any that ran before the clock stepped back, where ${change} sets the job back to now`, async () => {
+    test(`none that ran before the clock stepped back is created again, where ${change} sets the job back to now`, async () => {
       const first = Math.floor(Date.now() / MINUTE) * MINUTE - 5 * MINUTE;
       const times = [0, 1, 2].map((n) => first + n * MINUTE);
       const schedule = { kind: "cron", expression: "* * * * *", timeZone: "UTC" } as const;
@@ -237,7 +237,7 @@ describe("apply", () => {
       expect(await executed()).toEqual([...times, first + 3 * MINUTE]);
     });
 
-  test("nor one whose closing commits while the edit is being applied", async () => {
+  test("a run whose closing commits while the edit is being applied is not created a second time", async () => {
     const of = job();
     const run = await startedRun(fixture, of);
     const from = await cursorOf(fixture.ledger, of);
@@ -461,7 +461,7 @@ describe("apply", () => {
     expect(await fixture.missedOf(of)).toEqual([]);
   });
 
-  test("so does one whose generation's number a restored job store gave to another spec", async () => {
+  test("a manual run between attempts ends where a restored job store gave its generation's number to another spec", async () => {
     const of = job();
     await fixture.apply(of);
     await fixture.ledger.runNow(of, "k");
@@ -568,7 +568,7 @@ describe("apply", () => {
     expect(run).toMatchObject({ generation: 1, spec: of.spec });
   });
 
-  test("so does a spec that came to have a number which was another's", async () => {
+  test("a run sends the spec that came to have a number which was another's", async () => {
     const [of, due] = [job(), Date.now()];
     await fixture.apply(of, { create: [scheduled(due)] });
     const held = await claimOne(fixture.queue, of);
@@ -702,7 +702,7 @@ describe("cancel, orphans, runNow", () => {
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
   });
 
-  test("so is that of a deleted account", async () => {
+  test("a started run of a deleted account is told to stop", async () => {
     const of = job();
     const run = await startedRun(fixture, of);
     expect(await fixture.queue.unwanted([run.id])).toEqual(new Map());
@@ -830,7 +830,7 @@ describe("cancel, orphans, runNow", () => {
     expect(await fixture.ledger.runNow(job(), "key")).toBe(false);
   });
 
-  test("so is one that the leader creates, also when it has come by another way and is over", async () => {
+  test("a manual run that the leader creates under the key of one that is over is no second run", async () => {
     const of = job();
     await fixture.apply(of);
     await fixture.ledger.runNow(of, "k");

@@ -323,7 +323,7 @@ describe("start", () => {
     expect(await fixture.queue.close([success(run)])).toEqual(new Set([run.id]));
   });
 
-  test("what another worker has claimed stays as well", async () => {
+  test("what another worker has claimed stays", async () => {
     const of = job();
     const asleep = await lostClaim(of);
     const run = await claimOne(fixture.anotherQueue(), of);
@@ -622,7 +622,7 @@ describe("close", () => {
     });
   });
 
-  test("nor does it when the newer is written while the outcome is recorded", async () => {
+  test("halted by an older generation does not stop the newer that is written while the outcome is recorded", async () => {
     const of = job();
     const run = await startedRun(fixture, of);
     const edit = await openTransaction(
@@ -1053,7 +1053,7 @@ describe("reap", () => {
     );
   });
 
-  test("one whose outcome is refused does not either", async () => {
+  test("one whose outcome is refused does not hold up the others", async () => {
     const [bad, sound] = [job(), job()];
     const asleep = await claimed(fixture, bad);
     const dead = await claimed(fixture, sound);

@@ -91,7 +91,7 @@ describe("the uid of a namespace", () => {
     expect([said.length, asked]).toEqual([says, []]);
   });
 
-  test("nor of what is no namespace, or none that is served", async () => {
+  test("nobody is asked about what is no namespace, or none that is served", async () => {
     const { of, asked } = accounts("named", {}, ["served"]);
     expect(await of.namespaceUid("No Namespace")).toBe("");
     await expect(of.namespaceUid("other")).rejects.toThrow("CARILLON_WATCH_NAMESPACES (served)");

@@ -257,7 +257,7 @@ describe("changes", () => {
     expect(forgotten).toEqual(["a"]);
   });
 
-  test("nor is it counted any more, or waited for", async () => {
+  test("a deleted job is not counted any more, or waited for", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
     w.jobs.put(minutely("b"));
@@ -341,7 +341,7 @@ describe("changes", () => {
     expect(reports.find((report) => report.uid === "bad")?.observed.status).toBe("invalid");
   });
 
-  test("nor does one that cannot be decided, which is tried again", async () => {
+  test("a job that cannot be decided does not disturb its neighbours, and is tried again", async () => {
     const w = world();
     w.jobs.put(minutely("a"));
     w.jobs.put(minutely("b"));
@@ -409,7 +409,7 @@ test("thousands of changed jobs of one account do not hold up what falls due mea
   expect(w.ledger.batches.length).toBeGreaterThanOrEqual(19);
 });
 
-test("nor does work that never ends keep deletions waiting", async () => {
+test("work that never ends does not keep deletions waiting", async () => {
   const w = world();
   for (const uid of ["gone0", "gone1"]) w.jobs.put(minutely(uid));
   start(w, { batchSize: 1 });

@@ -102,7 +102,7 @@ test("lateness is of the first attempt", async () => {
   expect(await metric("run_lateness_seconds_sum")).toEqual([]);
 });
 
-test("nor of what an open circuit has put off, which says nothing about the workers", async () => {
+test("lateness is not of what an open circuit has put off, which says nothing about the workers", async () => {
   const { runner, ready, metric } = launching({ run: { notBefore: NOW - 100 } });
   runner.launch(ready);
   await runner.idle();

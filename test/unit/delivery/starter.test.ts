@@ -251,7 +251,7 @@ describe("a start whose answer comes late", () => {
     expect(free()).toBe(true);
   });
 
-  test("nor is what its claim has started", async () => {
+  test("made by the claim itself: it is not sent either", async () => {
     const { starter, run, released, free } = startOne({
       unwanted,
       monotonic: () => 2_000,

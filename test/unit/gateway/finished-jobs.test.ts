@@ -122,7 +122,7 @@ test.each(["completed", "failed", "missed"] as const)("a %s one-time goes", asyn
   expect(asked[0]).toEqual({ before: NOW - 90 * DAY, jobIds: OUR_JOB_ID });
 });
 
-test("so does one that is paused, or was asked to run, and the controller knows it", async () => {
+test("a one-time goes that is paused, or was asked to run, and the controller knows it", async () => {
   const suspend = onceSpec(NOW - 100 * DAY, { suspend: true });
   const { run, kept } = world([
     finished({ job: { spec: suspend } }),
@@ -161,7 +161,7 @@ describe("it stays", () => {
     expect(kept.size).toBe(1);
   });
 
-  test("one that the store does not delete is not cancelled either", async () => {
+  test("the store does not delete it: then it is not cancelled either", async () => {
     const { run, cancelled, removed } = world([finished()], { deleting: async () => false });
     await run(forever);
     expect([...cancelled, ...removed]).toEqual([]);

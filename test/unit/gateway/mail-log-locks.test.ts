@@ -62,7 +62,7 @@ test("an account whose lock is released is not refused for that of another one",
   expect(await ofA).toBe("200");
 });
 
-test("nor is an account without a lock, when the log was away and another one's lock is met first", async () => {
+test("an account without a lock is not refused, when the log was away and another one's lock is met first", async () => {
   const { held, waiting, send } = world();
   held.add("b");
   await send("b");

@@ -128,7 +128,7 @@ export function createMetrics(options: {
     ),
     runsMissed: counter(
       "runs_missed_total",
-      "Missed fire times by reason (downtime, deadline, overlap, past_at_creation, paused). Fire times of runs that were dropped because their job changed are not counted.",
+      "Missed fire times by reason (downtime, deadline, overlap, past_at_creation, paused). Fire times of runs that were dropped, because their job changed or a newer run replaced them, are not counted.",
       ["reason"],
     ),
     runs: counter(
@@ -231,7 +231,7 @@ export function createMetrics(options: {
     // PostgreSQL.
     databasePoolConnections: gauge(
       "database_pool_connections",
-      "PostgreSQL connections in this process's pools by state (idle, used).",
+      "PostgreSQL connections in this process's pools by state (idle, used), without the two for leases.",
       ["state"],
     ),
     databasePoolWaiting: gauge(

@@ -117,7 +117,7 @@ export function createClaimer(options: {
       over.resolve();
     }
     const cutShort = runs.length === limit;
-    starved = cutShort || sizeOf(full) + full.jobs.length > 0;
+    starved = cutShort || countOf(full) + full.jobs.length > 0;
     scan.answered({
       now,
       full,
@@ -131,7 +131,7 @@ export function createClaimer(options: {
     // The next claim excludes whom this one has filled up. It is worth making at once if nobody was filled up, or if
     // without them there is room for many more.
     const nowFull = held.full(clock.now(), scan.patience);
-    return sizeOf(nowFull) <= sizeOf(full) || held.startable(nowFull) > 2 * slots;
+    return countOf(nowFull) <= countOf(full) || held.startable(nowFull) > 2 * slots;
   }
 
   /** Repeated until each claim is surely over: the server may still be working on one whose answer nobody waits for. */
@@ -175,6 +175,7 @@ export function createClaimer(options: {
   };
 }
 
-function sizeOf({ accounts, destinations }: ClaimExclusions): number {
+/** Without the jobs, whose exclusion has nothing to do with slots. */
+function countOf({ accounts, destinations }: ClaimExclusions): number {
   return accounts.length + destinations.length;
 }

@@ -19,8 +19,9 @@ export interface HeldRuns {
    */
   takeReady(now: Instant): ClaimedRun[];
   /**
-   * The attempt is over. True when an account or destination that was full for want of slots has half of them again, and
-   * none of its runs here waits for them, or when one that was full for what it held has half of that left.
+   * The attempt is over. True when an account or destination that claims passed over is worth a claim again: one that
+   * had no slots has half of them, and none of its runs here waits for them; or one that held too much holds half of
+   * that.
    */
   finished(run: ClaimedRun): boolean;
   /** Takes every run that still waits. */

@@ -10,7 +10,7 @@ export type RunTrigger = "schedule" | "manual";
 export interface NewRun {
   trigger: RunTrigger;
   key: string;
-  /** The fire time, or the moment a manual run was asked for. */
+  /** The fire time; of a manual run the moment of its request, or that at which an annotation was seen. */
   scheduledAt: Instant;
 }
 

@@ -5,8 +5,8 @@ import type { Queryable } from "./pool.ts";
 import { plainArray } from "./rows.ts";
 
 /**
- * SQL: whether what `asked` names is there, and so has not been found free only because it is not. Only "is true" keeps
- * this from becoming a join, which could be one with all there are.
+ * SQL: whether what `asked` names exists: a row that is gone is not found free either, although nobody locks it. Only
+ * "is true" keeps this from becoming a join, which could be one with all there are.
  */
 const THERE = {
   run: `exists (select from runs r where ${byKey("r.id", "asked.id")}) is true`,
@@ -39,9 +39,9 @@ export async function lockedRuns(
 }
 
 /**
- * Jobs whose cursor, or one of whose runs, is locked now. Does not wait. A look keeps workers from these runs for a
- * moment, and each takes its time: it leaves out those of a job whose cursor is locked, and those of a million asked for
- * by hand that no statement would get to.
+ * Jobs whose cursor, or one of whose runs, is locked now. Does not wait. A look locks the runs itself for a moment, and
+ * takes time for each: so it leaves out those of a job whose cursor is locked, and of a million runs by hand those that
+ * one statement would not get to.
  */
 export async function lockedJobs(
   database: Queryable,

@@ -41,8 +41,8 @@ export interface DashboardStatistics {
    */
   statusCursors(account: string): Promise<Map<string, StatusCursor>>;
   /**
-   * By job uid, how and when each live job ran last; or only the jobs whose last run failed, and one-time jobs that
-   * missed their time.
+   * By job uid, how and when each live job that has run ran last; or of these only the jobs whose last run failed, and
+   * one-time jobs that missed their time.
    */
   lastRuns(account: string, which: "all" | "failed or missed"): Promise<Map<string, LastRun>>;
 }

@@ -4,7 +4,15 @@ import type { Standalone } from "../program.ts";
 import { violations } from "./axe.ts";
 import { findChrome } from "./chrome.ts";
 import { copied } from "./locators.ts";
-import { DESKTOP, PHONE, settled, signIn, type Owner, type View } from "./owner.ts";
+import {
+  DESKTOP,
+  PHONE,
+  settled,
+  signIn,
+  signInWithoutForm,
+  type Owner,
+  type View,
+} from "./owner.ts";
 import { sampleData } from "./sample-data.ts";
 import { openStage, openTestWindow, type Stage } from "./stage.ts";
 
@@ -171,8 +179,8 @@ describe.skipIf(chrome === undefined)("every page", () => {
   test("a name that runs from right to left loses its end where there is no room, not its beginning", async () => {
     const name = "\u05e9\u05dc\u05d5\u05dd ".repeat(40).trim();
     await stage.createJob({ name, cron_expression: "* * * * *" });
-    const { page } = await openTestWindow(browser, program.url, { view: PHONE });
-    await signIn(page, owner);
+    const { context, page } = await openTestWindow(browser, program.url, { view: PHONE });
+    await signInWithoutForm(context, owner);
     for (const path of ["", "jobs"]) {
       await page.goto(`/dashboard/${path}`);
       await page.getByRole("link", { name }).first().waitFor();
@@ -191,8 +199,8 @@ describe.skipIf(chrome === undefined)("every page", () => {
   });
 
   test("on paper nothing covers what is there, or has to be scrolled to", async () => {
-    const { page } = await openTestWindow(browser, program.url, { view: A4 });
-    await signIn(page, owner);
+    const { context, page } = await openTestWindow(browser, program.url, { view: A4 });
+    await signInWithoutForm(context, owner);
     await page.emulateMedia({ media: "print" });
     for (const path of ["", "jobs", `jobs/${job}`, "logs", "api-keys"]) {
       await page.goto(`/dashboard/${path}`);
@@ -203,7 +211,7 @@ describe.skipIf(chrome === undefined)("every page", () => {
 
   test("a second account, made by the administrator, sees nothing of the first", async () => {
     const first = await openTestWindow(browser, program.url);
-    await signIn(first.page, owner);
+    await signInWithoutForm(first.context, owner);
     await first.page.goto("/dashboard/accounts");
     await first.page.getByRole("button", { name: "Create account" }).click();
     await first.page.getByLabel("Name").fill("second");

@@ -6,7 +6,14 @@ import { onTestFinished } from "vitest";
 import { call, startStandalone, type Standalone } from "../program.ts";
 import { startReceiver, type Receiver } from "../../receiver.ts";
 import { launchChrome } from "./chrome.ts";
-import { openWindow, printedOwner, settled, signIn, type Owner, type View } from "./owner.ts";
+import {
+  openWindow,
+  printedOwner,
+  settled,
+  signInWithoutForm,
+  type Owner,
+  type View,
+} from "./owner.ts";
 
 /** A newly started program with its owner, a receiver for its webhooks, and a browser. */
 export interface Stage {
@@ -59,7 +66,7 @@ export async function openStage(options: {
       data,
       openPage: async (path, view) => {
         const window = await openTestWindow(browser, program.url, { view });
-        await signIn(window.page, owner);
+        await signInWithoutForm(window.context, owner);
         await window.page.goto(`/dashboard/${path}`);
         await settled(window.page);
         return window;

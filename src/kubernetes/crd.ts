@@ -16,6 +16,13 @@ type Column = readonly [
 const COLUMNS: readonly Column[] = [
   ["Type", "string", ".status.type", "webhook or email"],
   ["Schedule", "string", ".status.schedule", "Cron expression, or time of the single run"],
+  [
+    "Zone",
+    "string",
+    ".spec.schedule.timeZone",
+    "Time zone of the cron expression; UTC if empty",
+    1,
+  ],
   ["Suspended", "boolean", ".spec.suspend", "Whether scheduled runs are suspended"],
   ["Last", "date", ".status.lastScheduleTime", "The latest scheduled time that became a run"],
   ["Next", "string", ".status.nextScheduleTime", "The next scheduled time"],
@@ -27,7 +34,15 @@ const COLUMNS: readonly Column[] = [
     "Reason for the status: a Paused job need not be suspended",
     1,
   ],
+  [
+    "Result",
+    "string",
+    ".status.lastExecution.status",
+    "Status of the latest attempt, success or failed: an Active job may fail each time",
+    1,
+  ],
   ["Age", "date", ".metadata.creationTimestamp", "Time since the job was created"],
+  ["Display name", "string", ".spec.displayName", "Friendly name: REST names resources itself", 1],
 ];
 
 /** Fields that `kubectl get sj --field-selector` and a watch can select by. */

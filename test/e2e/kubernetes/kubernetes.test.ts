@@ -14,6 +14,7 @@ interface Status {
   phase?: string;
   nextScheduleTime?: string;
   lastScheduleTime?: string;
+  lastExecution?: object;
   conditions?: { type: string; status: string; reason: string; message: string }[];
 }
 interface Resource {
@@ -196,6 +197,22 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     ]);
     expect(row).toMatch(
       /^leap-day\s+webhook\s+0 3 29 2 \*\s.*false\s+\d{4}-02-29T02:00:00Z\s+Active/,
+    );
+  });
+
+  test("the wide table adds the time zone, how the latest attempt ended, and the name for people", async () => {
+    answers.set("/wide", [418]);
+    await apply(
+      manifest("wide", {
+        displayName: "Once in four years",
+        schedule: { cron: "0 3 29 2 *", timeZone: "Europe/Paris" },
+      }),
+    );
+    await runNow("wide", "1");
+    await statusOf("wide", ({ lastExecution }) => lastExecution !== undefined);
+    const row = await carillon.kube(`-n ${TEAM} get sj wide -o wide --no-headers`);
+    expect(row).toMatch(
+      /\bEurope\/Paris\b.*\bActive\s+Scheduled\s+failed\b.*\bOnce in four years\s*$/,
     );
   });
 

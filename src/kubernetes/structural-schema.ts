@@ -74,8 +74,19 @@ export function structuralSchema(schema: unknown, path = "spec"): StructuralSche
       }
   }
   if (result.type === "array" && !result.items) throw new Error(`${path}: an array needs items`);
+  if (result.description !== undefined) result.description = explained(result);
   if (validations.length > 0) result["x-kubernetes-validations"] = validations;
   return result;
+}
+
+/** `kubectl explain` shows neither limits nor the default, unless the description does. */
+function explained({ description, minimum, maximum, default: usual }: StructuralSchema): string {
+  const said = [description];
+  if (typeof minimum === "number" && typeof maximum === "number")
+    said.push(`From ${minimum} to ${maximum}.`);
+  if (typeof usual === "string" || typeof usual === "number" || typeof usual === "boolean")
+    said.push(`Default: ${usual}.`);
+  return said.join(" ");
 }
 
 function properties(value: unknown, path: string): Record<string, StructuralSchema> {

@@ -63,6 +63,7 @@ describe.runIf(kubeconfig !== "")("manifests", () => {
     const kubectl = await clientProgram("kubectl", (line) => process.stderr.write(`${line}\n`));
     const said = await run(kubectl ?? "", ["--kubeconfig", kubeconfig, "explain", "sj.spec.retry"]);
     expect(said).toMatch(/maxRetries\s+<integer>\s+Maximum number of retries/);
+    expect(said.replaceAll(/\s+/g, " ")).toContain("From 0 to 10. Default: 0.");
   });
 
   test("the table's good manifest is good, and gets the defaults", async () => {

@@ -13,6 +13,17 @@ describe("what has a structural form", () => {
       expected: { type: "string", minLength: 1, maxLength: 3 },
     },
     {
+      title: "what kubectl explain would not show is said in the description",
+      schema: { type: "integer", minimum: 0, maximum: 10, default: 0, description: "Retries." },
+      expected: {
+        type: "integer",
+        minimum: 0,
+        maximum: 10,
+        default: 0,
+        description: "Retries. From 0 to 10. Default: 0.",
+      },
+    },
+    {
       title: "a closed object is an object",
       schema: Type.Object({ a: Type.Integer() }, { additionalProperties: false }),
       expected: { type: "object", required: ["a"], properties: { a: { type: "integer" } } },

@@ -128,7 +128,7 @@ function lastRun(history: JobHistory | undefined): JobCondition {
   const type = "LastRunSucceeded";
   const last = history?.last ?? null;
   if (last === null)
-    return { type, status: "Unknown", reason: "NoRuns", message: "The job has not run yet." };
+    return { type, status: "Unknown", reason: "NoRuns", message: "No attempt has ended yet." };
   const when = isoUtc(last.executedAt);
   return last.status === "success"
     ? {

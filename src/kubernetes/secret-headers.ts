@@ -129,7 +129,7 @@ function notReleased(name: string): string {
 }
 
 function notListed(namespace: string): string {
-  return `this installation may not read Secrets in namespace ${namespace}; the operator lists it in headerSecretNamespaces`;
+  return `this installation may not read Secrets in namespace ${namespace}; an operator can allow it with headerSecretNamespaces (CARILLON_HEADER_SECRET_NAMESPACES)`;
 }
 
 function unavailable(error: string): SecretHeaderValues {

@@ -198,7 +198,7 @@ describe.runIf(kubeconfig !== "")("headersFrom", () => {
 
   const UNLISTED = {
     kind: "unavailable",
-    error: expect.stringContaining("the operator lists it in headerSecretNamespaces"),
+    error: expect.stringContaining("an operator can allow it with headerSecretNamespaces"),
   };
 
   test("only in the namespaces that the operator lists", async () => {

@@ -14,7 +14,8 @@ export const ERROR_CODES = {
   },
   invalid_request: {
     status: 400,
-    meaning: "A field or query parameter is missing, unknown or invalid; see `details`.",
+    meaning:
+      "A field or query parameter is missing, unknown or invalid, or a policy or quota of the cluster refuses the job; see `details`.",
   },
   invalid_otp: {
     status: 400,

@@ -51,6 +51,7 @@ const SELECTABLE = [
   ".spec.concurrencyPolicy",
   ".status.phase",
   ".status.type",
+  ".status.lastExecution.status",
 ] as const;
 
 /** The CustomResourceDefinition as an object. */

@@ -214,6 +214,9 @@ describe.runIf(inject("tokenSecret") !== "")("Carillon on Kubernetes", STORY, as
     expect(row).toMatch(
       /\bEurope\/Paris\b.*\bActive\s+Scheduled\s+failed\b.*\bOnce in four years\s*$/,
     );
+    const failed = "--field-selector status.lastExecution.status=failed";
+    const names = await carillon.kube(`-n ${TEAM} get sj ${failed} -o name`);
+    expect(names.trim()).toBe("scheduledjob.carillon.dev/wide");
   });
 
   test("a job made by REST is a resource", async () => {

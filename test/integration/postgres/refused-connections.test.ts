@@ -4,8 +4,13 @@ import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createServer as createTlsServer, type SecureContextOptions } from "node:tls";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  createServer as createTlsServer,
+  getCACertificates,
+  setDefaultCACertificates,
+  type SecureContextOptions,
+} from "node:tls";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import { isConnectionRefused } from "../../../src/postgres/connection-errors.ts";
 import { createClient, createPool, transaction, type Pool } from "../../../src/postgres/pool.ts";
@@ -74,9 +79,13 @@ async function startFront() {
 }
 
 function behindFront(more = ""): Pool {
+  return poolBy(`?sslmode=verify-full&sslrootcert=${directory}/ca.crt${more}`);
+}
+
+function poolBy(search: string): Pool {
   const url = new URL(database.url);
   url.host = `127.0.0.1:${front.port}`;
-  url.search = `?sslmode=verify-full&sslrootcert=${directory}/ca.crt${more}`;
+  url.search = search;
   return createPool({ url: url.href, applicationName: "behind TLS", max: 1 });
 }
 
@@ -104,6 +113,25 @@ test.each(troubles)("a process that was let in waits as in an outage: $what", as
   front.become(good);
   await pool.query("select 1");
   await pool.end();
+});
+
+test("a URL without sslmode, as operators of PostgreSQL write it: PGSSLMODE encrypts, and checks the certificate", async () => {
+  front.become(good);
+  vi.stubEnv("PGSSLMODE", "verify-full");
+  const known = getCACertificates();
+  const pool = poolBy("");
+  try {
+    await expect(pool.query("select 1")).rejects.toThrow(/certificate/);
+    setDefaultCACertificates([...known, authority.certificate]);
+    await pool.query("select 1");
+    front.become(authority.issue(["other.example"]));
+    await expect.poll(() => pool.totalCount).toBe(0);
+    await expect(pool.query("select 1")).rejects.toThrow(DependencyUnavailable);
+  } finally {
+    setDefaultCACertificates(known);
+    vi.unstubAllEnvs();
+    await pool.end();
+  }
 });
 
 test("an authority's file that cannot be read for a moment is an outage, for whoever waits and for nobody else", async () => {

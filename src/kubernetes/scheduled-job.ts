@@ -130,10 +130,11 @@ export function keptJobFromResource(resource: ScheduledJob, account: string | nu
 }
 
 /** What can be used as a key. An annotation may be any text; others are hashed. */
-const PLAIN_KEY = /^[\u0020-\u007e]{0,256}$/;
+const PLAIN_KEY = /^[\u0020-\u007e]{1,256}$/;
 
+/** Empty asks for nothing: it is what a template makes of a value that is not set, and what is left of a cleared one. */
 function runNowOf(annotation: string | undefined): string | null {
-  if (annotation === undefined) return null;
+  if (annotation === undefined || annotation === "") return null;
   return PLAIN_KEY.test(annotation)
     ? annotation
     : `sha256:${createHash("sha256").update(annotation).digest("hex")}`;

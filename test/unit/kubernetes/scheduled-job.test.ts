@@ -331,6 +331,11 @@ describe("a resource as applied", () => {
     expect(runNowOf(`${text}!`)).not.toBe(runNow);
   });
 
+  test("an empty run-now asks for no run", () => {
+    expect(runNowOf("")).toBeNull();
+    expect(runNowOf(" ")).toBe(" ");
+  });
+
   test("the version does not change with a status write", () => {
     const before = jobFromResource({ metadata: METADATA }, null);
     const after = jobFromResource({ metadata: { ...METADATA, resourceVersion: "18" } }, null);

@@ -183,7 +183,7 @@ export const ENDPOINTS = {
     tag: "Jobs",
     summary: "Run a job now",
     description:
-      "Queues one run in addition to the schedule. A job that is paused, or halted by a 410 Gone, runs too and stays paused or halted.",
+      "Queues one run in addition to the schedule, which sends what the job says: a body is ignored. A job that is paused, or halted by a 410 Gone, runs too and stays paused or halted.",
     ...ONE_RUN_A_KEY,
     success: { status: 202, description: "The run was queued.", schema: jobs.runAccepted },
     errors: ["not_found"],

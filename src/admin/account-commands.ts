@@ -19,12 +19,18 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     path: "account create",
     summary: "Create an account, and bind it to a namespace. Prints JSON.",
     positionals: ["NAME"],
-    options: { namespace: NAMESPACE },
-    async run({ stores, positionals, options }) {
+    options: {
+      namespace: NAMESPACE,
+      "if-missing": { meaning: "succeed when it exists already, bound to that namespace" },
+    },
+    async run({ stores, positionals, options, switches }) {
       const { namespace } = options;
+      const name = requiredValue(positionals, "NAME");
+      const existing = switches.has("if-missing") ? await stores.accounts.byName(name) : undefined;
+      if (existing !== undefined) return asJson(accountView(boundTo(existing, namespace)));
       const namespaceUid = namespace === undefined ? "" : await stores.namespaceUid(namespace);
       const account = await stores.accounts.create({
-        name: requiredValue(positionals, "NAME"),
+        name,
         namespace,
         namespaceUid: namespaceUid || undefined,
       });
@@ -104,6 +110,16 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     },
   },
 ];
+
+/** The account, where its namespace is the one that was asked for. */
+function boundTo(account: Account, namespace: string | undefined): Account {
+  if (namespace === undefined || account.namespace === namespace) return account;
+  throw new CommandFailed(
+    account.namespace === null
+      ? `${account.name} exists, and is bound to no namespace: bind it (\`account bind\`)`
+      : `${account.name} exists, and is bound to ${account.namespace}: move it with \`account bind\``,
+  );
+}
 
 function accountView(account: Account): object {
   return {

@@ -1,6 +1,7 @@
-import { smtpHostProblem, type ApiKey } from "../domain/account.ts";
+import { smtpHostProblem, type ApiKey, type SmtpSettings, type User } from "../domain/account.ts";
 import { parseAddress } from "../domain/address.ts";
 import { isoUtc, isoUtcOrNull } from "../domain/instant.ts";
+import { LastAdministrator, LastOwner } from "../domain/ports/accounts.ts";
 import {
   accountNamed,
   asJson,
@@ -8,11 +9,17 @@ import {
   CommandFailed,
   requiredValue,
   UsageError,
+  type AdminStores,
   type Command,
   type Invocation,
 } from "./command.ts";
 
 const ACCOUNT = { value: "NAME", meaning: "the account's name", required: true };
+const EMAIL = {
+  value: "EMAIL",
+  meaning: "the address that the user signs in with",
+  required: true,
+};
 const PASSWORD_STDIN = { meaning: "read the password from standard input" };
 const PASSWORD = { ...PASSWORD_STDIN, required: true };
 
@@ -143,15 +150,25 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
       };
       const account = await accountNamed(stores, requiredValue(options, "account"));
       await stores.smtpSettings.set(account.id, settings);
-      const kept = asJson({
-        account: account.name,
-        ...settings,
-        password: undefined,
-        password_set: password !== null,
-      });
+      const kept = asJson(smtpView(account.name, settings));
       // Only a warning: settings of an installation are made in any order, and the program's may follow.
       const warning = await stores.mailServerWarning(account, settings);
       return warning === null ? kept : { ...kept, warning };
+    },
+  },
+  {
+    path: "smtp show",
+    summary: "Print the account's SMTP settings, without the password. Prints JSON.",
+    positionals: [],
+    options: { account: ACCOUNT },
+    async run({ stores, options }) {
+      const account = await accountNamed(stores, requiredValue(options, "account"));
+      const settings = await stores.smtpSettings.get(account.id);
+      if (settings === undefined)
+        throw new CommandFailed(
+          `${account.name} has no SMTP settings: make them with \`smtp set\``,
+        );
+      return asJson(smtpView(account.name, settings));
     },
   },
   {
@@ -160,7 +177,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     positionals: [],
     options: {
       account: ACCOUNT,
-      email: { value: "EMAIL", meaning: "the address that the user signs in with", required: true },
+      email: EMAIL,
       "password-stdin": PASSWORD,
       admin: { meaning: "make the user an administrator, who may create and bind accounts" },
     },
@@ -174,13 +191,53 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
         password,
         admin: switches.has("admin"),
       });
-      return asJson({
-        id: user.id,
-        account: account.name,
-        email: user.email,
-        role: user.role,
-        admin: user.admin,
-      });
+      return asJson({ id: user.id, account: account.name, ...userView(user) });
+    },
+  },
+  {
+    path: "user list",
+    summary: "List the users of an account.",
+    positionals: [],
+    options: { account: ACCOUNT },
+    async run({ stores, options }) {
+      const account = await accountNamed(stores, requiredValue(options, "account"));
+      const users = await stores.users.list(account.id);
+      return {
+        text: asTable(
+          ["EMAIL", "ROLE", "CREATED"],
+          users.map((user) => [
+            user.email,
+            user.admin ? `${user.role}, administrator` : user.role,
+            isoUtc(user.createdAt),
+          ]),
+        ),
+        json: users.map((user) => ({ ...userView(user), created_at: isoUtc(user.createdAt) })),
+      };
+    },
+  },
+  {
+    path: "user delete",
+    summary:
+      "Delete a dashboard user; open sessions end. API keys stay: delete those that the user knows.",
+    positionals: [],
+    options: { email: EMAIL },
+    async run({ stores, options }) {
+      const email = requiredValue(options, "email");
+      const user = await userNamed(stores, email);
+      try {
+        await stores.users.delete(user.account, user.id, { admin: true });
+      } catch (cause) {
+        if (!(cause instanceof LastOwner || cause instanceof LastAdministrator)) throw cause;
+        const admin = cause instanceof LastAdministrator ? " --admin" : "";
+        throw new CommandFailed(
+          `${cause.message}: create another one first (\`user create${admin}\`)`,
+          { cause },
+        );
+      }
+      return {
+        text: `deleted ${user.email}`,
+        json: { id: user.id, email: user.email, deleted: true },
+      };
     },
   },
   {
@@ -188,15 +245,13 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     summary: "Set a dashboard user's password, and end the user's open sessions.",
     positionals: [],
     options: {
-      email: { value: "EMAIL", meaning: "the address that the user signs in with", required: true },
+      email: EMAIL,
       "password-stdin": PASSWORD,
     },
     async run(invocation) {
       const { stores, options } = invocation;
       const password = await readPassword(invocation);
-      const email = requiredValue(options, "email");
-      const user = await stores.users.byEmail(email);
-      if (!user) throw new CommandFailed(`there is no user ${email}`);
+      const user = await userNamed(stores, requiredValue(options, "email"));
       await stores.users.setPassword(user.id, password);
       return {
         text: `${user.email} has a new password; open sessions have ended`,
@@ -214,6 +269,21 @@ function keyView(key: ApiKey): object {
     created_at: isoUtc(key.createdAt),
     last_used_at: isoUtcOrNull(key.lastUsedAt),
   };
+}
+
+function userView({ id, email, role, admin }: User): object {
+  return { id, email, role, admin };
+}
+
+function smtpView(account: string, settings: Omit<SmtpSettings, "revision">): object {
+  const { host, port, from, username, password, tls } = settings;
+  return { account, host, port, from, username, tls, password_set: password !== null };
+}
+
+async function userNamed(stores: AdminStores, email: string): Promise<User> {
+  const user = await stores.users.byEmail(email);
+  if (!user) throw new CommandFailed(`there is no user ${email}`);
+  return user;
 }
 
 /** Null without the switch. */

@@ -198,6 +198,68 @@ describe("carillon admin on DATABASE_URL", () => {
   });
 });
 
+test("an account is made once, however often it is asked for", async () => {
+  const create = "admin account create once --namespace team-once";
+  const made = JSON.parse(await succeeds(create)) as object;
+  expect(JSON.parse(await succeeds(`${create} --if-missing`))).toEqual(made);
+  expect(JSON.parse(await succeeds("admin account create once --if-missing"))).toEqual(made);
+  expect(await carillon(create)).toMatchObject(refused(/there is an account named once already/));
+  expect(await carillon(`${create}-more --if-missing`)).toMatchObject(
+    refused(/^carillon: once exists, and is bound to team-once: move it with `account bind`\n$/),
+  );
+  await succeeds("admin account create unbound --if-missing");
+  expect(await carillon("admin account create unbound --namespace n --if-missing")).toMatchObject(
+    refused(
+      /^carillon: unbound exists, and is bound to no namespace: bind it \(`account bind`\)\n$/,
+    ),
+  );
+});
+
+test("SMTP settings are shown without the password", async () => {
+  await succeeds("admin account create shown");
+  const show = "admin smtp show --account shown";
+  expect(await carillon(show)).toMatchObject(
+    refused(/^carillon: shown has no SMTP settings: make them with `smtp set`\n$/),
+  );
+  const set = await succeeds(
+    "admin smtp set --account shown --host smtp.example.com --port 587 --from a@example.com --username u --password-stdin",
+    "hunter22\n",
+  );
+  const shown = await succeeds(show);
+  expect(shown).toBe(set);
+  expect(shown).not.toContain("hunter22");
+});
+
+test("users of an account: listed, and deleted but for the last owner", async () => {
+  await succeeds("admin account create people");
+  const create = "admin user create --account people --password-stdin --email";
+  await succeeds(`${create} ann@people.example`, "correct horse\n");
+  const pool = createPool({ url: database.url, applicationName: "test", max: 1 });
+  const sessions = createSessions({ pool });
+  const bob = JSON.parse(await succeeds(`${create} bob@people.example`, "correct horse\n")) as {
+    id: string;
+  };
+  const token = (await sessions.create(bob.id))?.token ?? "";
+  const list = await succeeds("admin user list --account people");
+  expect(list).toMatch(/^EMAIL +ROLE +CREATED\nann@people\.example +owner +2\S+Z\nbob@people/);
+  expect(await succeeds("admin user delete --email Bob@people.example")).toBe(
+    "deleted bob@people.example\n",
+  );
+  expect(await sessions.authenticate(token)).toBeUndefined();
+  await pool.end();
+  expect(
+    JSON.parse(await succeeds("admin user list --account people --output json")),
+  ).toMatchObject([{ email: "ann@people.example", role: "owner", admin: false }]);
+  expect(await carillon("admin user delete --email bob@people.example")).toMatchObject(
+    refused(/^carillon: there is no user bob@people\.example\n$/),
+  );
+  expect(await carillon("admin user delete --email ann@people.example")).toMatchObject(
+    refused(
+      /^carillon: the user is the account's last owner: create another one first \(`user create`\)\n$/,
+    ),
+  );
+});
+
 test("SMTP settings that no mail would go by are kept, and that is said", async () => {
   await succeeds("admin account create inside");
   const set = "admin smtp set --account inside --from a@example.com --host";

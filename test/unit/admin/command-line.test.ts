@@ -20,7 +20,10 @@ describe("parseCommandLine", () => {
       "signing-secret show",
       "signing-secret rotate",
       "smtp set",
+      "smtp show",
       "user create",
+      "user list",
+      "user delete",
       "user set-password",
     ]);
   });

@@ -172,7 +172,7 @@ function describe(schema: Schema): string {
   const describesLimit = /at most/i.test(schema.description ?? "");
   if (schema.maxLength !== undefined && !describesLimit)
     notes.push(`At most ${schema.maxLength} characters.`);
-  if (schema.maxItems !== undefined) notes.push(`At most ${schema.maxItems}.`);
+  if (schema.maxItems !== undefined && !describesLimit) notes.push(`At most ${schema.maxItems}.`);
   if (schema.default !== undefined)
     notes.push(`Default <code>${e(JSON.stringify(schema.default))}</code>.`);
   return notes.filter((note) => note !== "").join(" ");

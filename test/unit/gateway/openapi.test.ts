@@ -177,6 +177,7 @@ test("the docs page names every route and code, and its policy lets nothing in",
   expect(page.html).toContain("attachments[].content_type");
   expect(page.html).toContain("1,500 requests a second, 30 at once");
   for (const code of Object.keys(ERROR_CODES)) expect(page.html).toContain(`id="error-${code}"`);
+  expect(page.html).not.toMatch(/at most (\d+)\. At most \1/i);
   expect(page.html).not.toMatch(/<script|<link|<img|src=/);
   expect(page.contentSecurityPolicy).toContain("default-src 'none'");
 });

@@ -457,6 +457,19 @@ describe.runIf(inject("kubeconfig") !== "")("the chart's templates", () => {
     });
   });
 
+  test("a limit that a quota asks of every container is one of all containers of a pod", async () => {
+    const resources = { limits: { cpu: "1", memory: "1Gi" } };
+    const values = { ...WITH_URL, gateway: { resources }, controller: { resources } };
+    const objects = await render(values);
+    for (const name of ["carillon-gateway", "carillon-controller"]) {
+      const pod = podOf(named(objects, "Deployment", name));
+      const containers = [...(pod.initContainers ?? []), ...pod.containers];
+      expect(containers.map((container) => container.resources)).toEqual(
+        containers.map(() => ({ requests: expect.anything() as unknown, ...resources })),
+      );
+    }
+  });
+
   test("the notes quote an account's name: it may have spaces", async () => {
     const values = toSet({ ...WITH_URL, bootstrap: { account: "Team A" } });
     const said = await helm(["install", "carillon", CHART, "--dry-run=client", ...values]);

@@ -147,7 +147,10 @@ volumes:
 {{- end }}
 {{- end -}}
 
-{{/* Waits for the database, migrates it (safe with several at once), creates the first account. */}}
+{{/*
+Waits for the database, migrates it (safe with several at once), creates the first account. Called with the `resources` of
+the container that comes after it: a pod needs no more for both, and has what a quota asks of each of its containers.
+*/}}
 {{- define "carillon.migrateContainer" -}}
 - name: migrate
   image: {{ include "carillon.image" . }}
@@ -164,8 +167,7 @@ volumes:
   securityContext:
     {{- include "carillon.containerSecurityContext" . | nindent 4 }}
   resources:
-    requests: { cpu: 50m, memory: 96Mi }
-    limits: { memory: 256Mi }
+    {{- toYaml .resources | nindent 4 }}
 {{- end -}}
 
 {{- define "carillon.probes" -}}

@@ -29,9 +29,9 @@ export async function openDataDirectory(given: string): Promise<DataDirectory> {
   try {
     await makeDirectory(asked);
     path = await realpath(asked);
-    await writeAtomically(join(path, ".writable"), "");
-    await rm(join(path, ".writable"));
     lock = await lockDirectory(path);
+    // Only by who has it: two that start at once would remove each other's file.
+    if (lock.kind === "held") await assertWritable(path);
   } catch (cause) {
     const code = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);
     throw new StartProblem(
@@ -79,6 +79,12 @@ async function lockDirectory(path: string): Promise<Lock> {
   const lock = await holdProcessLock(name);
   if (lock.kind === "held") return lock;
   return { kind: "taken", who: lock.pid === undefined ? "" : ` (process ${lock.pid})` };
+}
+
+async function assertWritable(path: string): Promise<void> {
+  const trial = join(path, ".writable");
+  await writeAtomically(trial, "");
+  await rm(trial);
 }
 
 export async function readOptional(path: string): Promise<string | undefined> {

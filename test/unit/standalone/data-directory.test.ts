@@ -1,4 +1,14 @@
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
+import {
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rm,
+  rmdir,
+  stat,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
@@ -61,6 +71,10 @@ test("a second one hears who has it, until it is released", async () => {
   await expect(second()).rejects.toThrow(who);
   await writeFile(lock, "");
   await expect(second()).rejects.toThrow("another Carillon is running");
+  // Of two that start at once, one may be in the middle of its trial of the directory.
+  await mkdir(join(path, ".writable"));
+  await expect(second()).rejects.toThrow("another Carillon is running");
+  await rmdir(join(path, ".writable"));
   await directory.release();
   await (await second()).release();
 });

@@ -282,6 +282,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
+/** Rejects when it is given up, and not before the program and its children have ended. */
 async function runToEnd(
   file: string,
   args: string[],
@@ -297,8 +298,15 @@ async function runToEnd(
     });
     child.stdout?.on("data", (chunk: Buffer) => (text += chunk.toString()));
     child.stderr?.on("data", (chunk: Buffer) => (text += chunk.toString()));
-    child.once("error", reject);
-    child.once("close", (code) => resolveRun({ code, text }));
+    let failure: Error | undefined;
+    child.once("error", (error) => {
+      failure = error;
+      if (child.pid === undefined) reject(error);
+    });
+    child.once("close", (code) => {
+      if (failure) reject(failure);
+      else resolveRun({ code, text });
+    });
   });
 }
 

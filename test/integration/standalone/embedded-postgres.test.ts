@@ -1,4 +1,5 @@
 import { execFile, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import {
   appendFile,
   chmod,
@@ -317,6 +318,21 @@ test("a first start that is given up, and the next one", async () => {
   const server = await startEmbeddedPostgres({ dataDir: place, settings });
   expect(await serverDirectory(server.url)).toBe(join(place, "data"));
   await server.stop();
+});
+
+test("a first start that is given up in the middle leaves no initdb behind", async () => {
+  const place = join(parent, "given-up-later");
+  const given = new AbortController();
+  const { signal } = given;
+  const start = startEmbeddedPostgres({ dataDir: place, settings, signal });
+  start.catch(() => undefined);
+  await until("initdb works", () => existsSync(join(place, "data.new", "base")));
+  given.abort(new Error("given up"));
+  await expect(start).rejects.toThrow(/aborted|given up/);
+  // It has inherited the lock.
+  const lock = await holdFileLock(join(place, "postgres.lock"));
+  expect(lock.kind).toBe("held");
+  if (lock.kind === "held") lock.release();
 });
 
 test("a data directory of another major version is refused in one sentence", async () => {

@@ -23,7 +23,7 @@ import { cancelAccountRuns } from "../src/postgres/cancel-account-runs.ts";
 import { parseKeyRing, type KeyRing } from "../src/postgres/key-ring.ts";
 import { checkSchema } from "../src/postgres/migrate.ts";
 import { createPool, type Pool } from "../src/postgres/pool.ts";
-import { reencryptAll } from "../src/postgres/sealed-columns.ts";
+import { assertKeysKnown, reencryptAll } from "../src/postgres/sealed-columns.ts";
 import { createSigningSecrets } from "../src/postgres/signing-secrets.ts";
 import { createSmtpSettingsStore } from "../src/postgres/smtp-settings.ts";
 import { createUsers } from "../src/postgres/users.ts";
@@ -154,6 +154,7 @@ function createStores(
     signingSecrets: createSigningSecrets({ pool, keyRing }),
     users: createUsers({ pool }),
     namespaceUid: (namespace) => inCluster.namespaceUid(namespace),
+    checkKeys: () => assertKeysKnown({ pool, keyRing }),
     reencrypt: () => reencryptAll({ pool, keyRing }),
     mailServerWarning: (account, server) =>
       warningOf({ account: account.id, server, accounts, standalone: dataDir !== undefined }),

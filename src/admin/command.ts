@@ -19,6 +19,11 @@ export interface AdminStores {
    * and what to do about it.
    */
   deleteAccount(account: Account): Promise<string | undefined>;
+  /**
+   * Throws unless the key ring opens what is sealed. To be asked before something is sealed: what the programs cannot
+   * open keeps them from their next start.
+   */
+  checkKeys(): Promise<void>;
   /** Seals every secret at rest again under the first key of the ring. */
   reencrypt(): Promise<{ reencrypted: number }>;
   /**

@@ -80,6 +80,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     positionals: [],
     options: {},
     async run({ stores }) {
+      await stores.checkKeys();
       const { reencrypted } = await stores.reencrypt();
       return { text: `${reencrypted} secrets sealed again`, json: { reencrypted } };
     },
@@ -91,6 +92,8 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     options: { account: ACCOUNT },
     async run({ stores, options }) {
       const account = await accountNamed(stores, requiredValue(options, "account"));
+      // The first time, one is made.
+      await stores.checkKeys();
       const secrets = await stores.signingSecrets.current(account.id);
       return { text: secrets[0] ?? "", json: { account: account.name, secrets } };
     },
@@ -103,6 +106,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
     options: { account: ACCOUNT },
     async run({ stores, options }) {
       const account = await accountNamed(stores, requiredValue(options, "account"));
+      await stores.checkKeys();
       const { secret, oldValidUntil } = await stores.signingSecrets.rotate(account.id);
       const until = isoUtcOrNull(oldValidUntil);
       return {
@@ -149,6 +153,7 @@ export const CREDENTIAL_COMMANDS: readonly Command[] = [
         tls: tlsOf(options["tls"], port),
       };
       const account = await accountNamed(stores, requiredValue(options, "account"));
+      if (password !== null) await stores.checkKeys();
       await stores.smtpSettings.set(account.id, settings);
       const kept = asJson(smtpView(account.name, settings));
       // Only a warning: settings of an installation are made in any order, and the program's may follow.

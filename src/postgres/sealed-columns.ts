@@ -16,8 +16,9 @@ interface SealedRow {
 }
 
 /**
- * Run at start: throws `UnknownKeyId` when data is under a key that the ring lacks, and `WrongKey` when
- * a key of the right id does not open what it should. Opens one value for each key id and column.
+ * Run at start, and before an admin command seals something: throws `UnknownKeyId` when data is under a key that the
+ * ring lacks, and `WrongKey` when a key of the right id does not open what it should. Opens one value for each key id
+ * and column.
  */
 export async function assertKeysKnown({
   pool,

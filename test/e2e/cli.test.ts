@@ -11,6 +11,8 @@ import { createUsers } from "../../src/postgres/users.ts";
 import { call, run, startStandalone, type Finished, type Standalone } from "./program.ts";
 
 const KEYS = `k1:${Buffer.alloc(32, 7).toString("base64")}`;
+/** Under which everything is sealed once a test has put a new key first. */
+const NEWER_KEYS = `k2:${Buffer.alloc(32, 9).toString("base64")},${KEYS}`;
 
 let database: TestDatabase;
 let empty: string;
@@ -167,6 +169,30 @@ describe("carillon admin on DATABASE_URL", () => {
     expect(json).toMatchObject({ account: "unsigned-too", old_valid_until: null });
   });
 
+  test("nothing is sealed by a ring that the programs do not have: they would not start again", async () => {
+    await succeeds("admin account create sealed");
+    await succeeds("admin account create sealed-too");
+    const show = "admin signing-secret show --account sealed";
+    const secret = await succeeds(show);
+    const smtp =
+      "admin smtp set --account sealed --host smtp.example.com --port 465 --from a@example.com";
+    const otherKey = Buffer.alloc(32, 8).toString("base64");
+    const lacksOurs = /^carillon: there is data under the encryption key id "k1", which [^\n]+\n$/;
+    for (const { line, input, id = "other", says = lacksOurs } of [
+      { line: "admin signing-secret rotate --account sealed" },
+      { line: `${show}-too` },
+      { line: `${smtp} --username u --password-stdin`, input: "hunter22\n" },
+      { line: "admin keys reencrypt" },
+      { line: `${show}-too`, id: "k1", says: /does not open with the encryption key "k1"/ },
+    ]) {
+      const env = { CARILLON_ENCRYPTION_KEYS: `${id}:${otherKey}` };
+      expect({ line, ...(await carillon(line, input, env)) }).toMatchObject(refused(says));
+    }
+    expect(await succeeds(show)).toBe(secret);
+    // What holds no secret needs no key.
+    await succeeds(smtp, undefined, { CARILLON_ENCRYPTION_KEYS: "" });
+  });
+
   test("SMTP settings, a user, and a new encryption key", async () => {
     await succeeds("admin account create mail");
     const smtp = await succeeds(
@@ -180,10 +206,9 @@ describe("carillon admin on DATABASE_URL", () => {
       "correct horse\n",
     );
     expect(JSON.parse(user)).toMatchObject({ email: "owner@example.com", role: "owner" });
-    const fresh = `k2:${Buffer.alloc(32, 9).toString("base64")},${KEYS}`;
     const reencrypted = await run("cli", {
       args: ["admin", "keys", "reencrypt", "--output", "json"],
-      env: { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: fresh },
+      env: { DATABASE_URL: database.url, CARILLON_ENCRYPTION_KEYS: NEWER_KEYS },
     }).finished;
     // Whatever secrets other tests have made.
     const pool = createPool({ url: database.url, applicationName: "test" });
@@ -473,14 +498,14 @@ describe("carillon admin on the running standalone of CARILLON_DATA_DIR", () => 
   });
 
   test.each([
-    { keys: "made-for-the-operators-database", made: `${KEYS}\n`, given: "DATABASE_URL" },
+    { keys: "made-for-the-operators-database", made: `${NEWER_KEYS}\n`, given: "DATABASE_URL" },
     { keys: "of-the-operator", made: "", given: "CARILLON_ENCRYPTION_KEYS" },
   ])("takes the keys $keys", async ({ keys, made, given }) => {
     const dataDir = await mkdtemp(join(tmpdir(), "carillon-e2e-"));
     await writeFile(join(dataDir, "database-url"), `${database.url}\n`);
     if (made) await writeFile(join(dataDir, "encryption-keys"), made);
     await succeeds(`admin account create ${keys}`);
-    const value = given === "DATABASE_URL" ? database.url : KEYS;
+    const value = given === "DATABASE_URL" ? database.url : NEWER_KEYS;
     const env = { CARILLON_DATA_DIR: dataDir, [given]: value };
     const args = `admin signing-secret rotate --account ${keys}`.split(" ");
     const finished = await run("cli", { args, env }).finished;

@@ -5,7 +5,7 @@ import { StartProblem } from "../configuration/start-problem.ts";
 import { holdFileLock, whereabouts } from "./file-lock.ts";
 import { makeDirectory } from "./make-directory.ts";
 import { holdProcessLock } from "./process-lock.ts";
-import { isSystemError } from "./system-error.ts";
+import { isSystemError, naming } from "./system-error.ts";
 
 export interface DataDirectory {
   /** Absolute, without symbolic links. */
@@ -105,6 +105,6 @@ export async function writeAtomically(path: string, text: string): Promise<void>
   } catch (error) {
     // A program that is started again and again must not leave a file each time.
     await rm(fresh, { force: true });
-    throw error;
+    throw naming(path, error);
   }
 }

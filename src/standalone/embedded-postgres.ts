@@ -217,7 +217,9 @@ async function start(place: Place): Promise<{ pid: number; port: number }> {
     // letting go of their shared memory: both pass.
     const passing = /Address already in use|still in use|could not bind/.test(text);
     if (!passing || performance.now() > deadline)
-      throw new Error(`PostgreSQL did not start: ${lastLines(text)} (see ${log})`);
+      throw new Error(
+        `PostgreSQL did not start: ${lastLines(text) || "it wrote nothing to its log: is the disk full?"} (see ${log})`,
+      );
     await delay(100);
   }
 }

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { closeSync, ftruncateSync, openSync, readFileSync, readlinkSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
+import { naming } from "./system-error.ts";
 
 /** Who took a lock, as its file says: for people, and to tell whether `pid` means anything here. */
 export interface LockHolder {
@@ -48,6 +49,8 @@ export async function holdFileLock(path: string): Promise<FileLock> {
       `${JSON.stringify({ pid: process.pid, host: hostname(), place: whereabouts() })}\n`,
     );
     held = true;
+  } catch (error) {
+    throw naming(path, error);
   } finally {
     if (!held) closeSync(fd);
   }

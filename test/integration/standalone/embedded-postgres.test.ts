@@ -11,6 +11,7 @@ import {
   rm,
   rmdir,
   stat,
+  symlink,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -218,6 +219,23 @@ test("a start that fails says what is wrong with it, not with one before, at onc
   );
   await expect(failing).rejects.not.toThrow("yesterday");
 });
+
+test.runIf(existsSync("/dev/null"))(
+  "a start that fails and cannot say why, as on a full disk, says that",
+  async () => {
+    const log = join(dataDir, "postgres.log");
+    await rename(log, `${log}.kept`);
+    await symlink("/dev/null", log);
+    const failing = startEmbeddedPostgres({
+      dataDir,
+      settings: { ...settings, wal_level: "none" },
+    });
+    await expect(failing).rejects.toThrow(
+      `PostgreSQL did not start: it wrote nothing to its log: is the disk full? (see ${log})`,
+    );
+    await rename(`${log}.kept`, log);
+  },
+);
 
 test("a start that fails says what PostgreSQL says to do about it", async () => {
   const data = join(dataDir, "data");

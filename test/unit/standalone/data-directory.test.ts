@@ -1,3 +1,4 @@
+import { execFile } from "node:child_process";
 import {
   mkdir,
   mkdtemp,
@@ -11,6 +12,7 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { openDataDirectory } from "../../../src/standalone/data-directory.ts";
 
@@ -45,6 +47,26 @@ test("what cannot be written leaves nothing behind", async () => {
   expect((await readdir(path)).toSorted()).toEqual(["carillon.lock", "state.json"]);
   await directory.release();
 });
+
+test.runIf(process.platform !== "win32")(
+  "a write that fails, as on a full disk, says which file it was to",
+  async () => {
+    const file = join(path, "state.json");
+    await mkdir(path);
+    const module = new URL("../../../src/standalone/data-directory.ts", import.meta.url).href;
+    const program = `import { writeAtomically } from "${module}";
+      await writeAtomically("${file}", "one").catch((error) => console.log(error.message));`;
+    // No file may grow: a full disk for this process alone.
+    const { stdout } = await promisify(execFile)("sh", [
+      "-c",
+      'ulimit -f 0; exec "$0" --input-type=module --eval "$1"',
+      process.execPath,
+      program,
+    ]);
+    expect(stdout).toBe(`EFBIG: file too large, write '${file}'\n`);
+    expect(await readdir(path)).toEqual([]);
+  },
+);
 
 test("what is missing above it is made, and where nothing can be made that is said", async () => {
   await (await openDataDirectory(join(path, "of", "ours"))).release();

@@ -84,7 +84,9 @@ export async function startEmbeddedPostgres(
   const password = await passwordOf(home, { initialised: version !== undefined });
 
   const { pgCtl } = binaries;
-  const urlAt = (port: number) => `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres`;
+  // Without the mode, a PGSSLMODE that is meant for other servers would count here too.
+  const urlAt = (port: number) =>
+    `postgres://${ROLE}:${password}@127.0.0.1:${port}/postgres?sslmode=disable`;
   const handle = (server: { pid: number; port: number }, adopted: boolean): EmbeddedPostgres => {
     const { pid, port } = server;
     const watch = untilLost(pid, options.onLost);

@@ -57,8 +57,11 @@ async function resolveServer(): Promise<Server> {
         max_connections: "200",
       },
     });
+    // Tests add queries of their own.
+    const url = new URL(server.url);
+    url.search = "";
     return {
-      url: server.url,
+      url: url.href,
       stop: async () => {
         await server.stop();
         await remove();

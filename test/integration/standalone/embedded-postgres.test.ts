@@ -60,6 +60,16 @@ test("starts, answers with its own password only, and stops", async () => {
   expect((await readdir(dataDir)).toSorted()).toEqual(kept);
 });
 
+test("is reached whatever the environment says about other servers", async () => {
+  vi.stubEnv("PGSSLMODE", "require");
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+  });
+  const server = await startEmbeddedPostgres({ dataDir, settings });
+  onTestFinished(() => server.stop());
+  expect(await serverDirectory(server.url)).toBe(join(dataDir, "data"));
+});
+
 test("its log does not grow with each checkpoint", async () => {
   const server = await startEmbeddedPostgres({ dataDir, settings });
   onTestFinished(() => server.stop());

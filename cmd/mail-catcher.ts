@@ -30,12 +30,12 @@ export async function startCatcher(options: {
   return { ...other, host: HOST };
 }
 
-/** Undefined: one of the ports is in use. */
+/** Undefined: one of the ports is in use, or may not be listened on, as where Windows keeps it for itself. */
 async function startOn(ports: Ports): Promise<MailCatcher | undefined> {
   try {
     return await startMailCatcher({ host: HOST, ...ports });
   } catch (error) {
-    if (isSystemError(error, "EADDRINUSE")) return undefined;
+    if (isSystemError(error, "EADDRINUSE") || isSystemError(error, "EACCES")) return undefined;
     throw error;
   }
 }

@@ -1,8 +1,13 @@
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { startCatcher } from "../../../cmd/mail-catcher.ts";
 import { freePort } from "../../network/free-port.ts";
+
+/** The first port that is not for root alone. */
+const UNPRIVILEGED = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 
 async function started(options: Partial<Parameters<typeof startCatcher>[0]> = {}) {
   const said: string[] = [];
@@ -46,6 +51,27 @@ test.each(["smtpPort", "httpPort"] as const)(
       expect(said).toHaveLength(1);
       expect(ports[name]).not.toBe(options.remembered[name]);
     }
+  },
+);
+
+test.runIf(existsSync(UNPRIVILEGED) && Number(readFileSync(UNPRIVILEGED)) > 2)(
+  "is elsewhere, too, when it may not have its ports any more",
+  () => {
+    const module = new URL("../../../cmd/mail-catcher.ts", import.meta.url).href;
+    const program = `import { startCatcher } from "${module}";
+      if (process.getuid() === 0) process.setuid(65534);
+      const remembered = { smtpPort: 1, httpPort: 2 };
+      const catcher = await startCatcher({ remembered, reserved: [], say: console.log });
+      await catcher.close();`;
+    const { stdout, stderr } = spawnSync(
+      process.execPath,
+      ["--input-type=module", "--eval", program],
+      { encoding: "utf8" },
+    );
+    expect(stderr).toBe("");
+    expect(stdout).toMatch(
+      /^The mail catcher's ports 1 and 2 are not both free: it takes mail on \d/,
+    );
   },
 );
 

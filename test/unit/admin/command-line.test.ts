@@ -50,6 +50,13 @@ describe("parseCommandLine", () => {
       options: { account: "a", host: "h", port: "25", from: "x@y.z" },
       switches: ["password-stdin"],
     },
+    {
+      line: "admin user create --account a --email x@y.z --password-stdin",
+      path: "user create",
+      positionals: {},
+      options: { account: "a", email: "x@y.z" },
+      switches: ["password-stdin"],
+    },
   ])("understands: $line", ({ line, path, positionals, options, switches }) => {
     const parsed = parseCommandLine(words(line));
     expect(parsed).toMatchObject({
@@ -69,6 +76,7 @@ describe("parseCommandLine", () => {
     { line: "admin key --help", says: "carillon admin COMMAND --help says more" },
     { line: "admin key create --help", says: "Usage: carillon admin key create --account NAME" },
     { line: "admin key create -h", says: "--label LABEL" },
+    { line: "admin key crate --help", says: "key create" },
     { line: "admin user create -h", says: "--email EMAIL --password-stdin [OPTIONS]" },
   ])("helps: carillon $line", ({ line, says }) => {
     expect(parseCommandLine(words(line))).toMatchObject({
@@ -90,8 +98,10 @@ describe("parseCommandLine", () => {
   test.each([
     { line: "sing", says: "unknown command: sing" },
     { line: "admin key crate --account a", says: "unknown command: admin key crate" },
+    { line: "sing --help", says: "unknown command: sing" },
     { line: "admin nothing", says: "unknown command: admin nothing" },
     { line: "admin --output json account list", says: "options belong behind it" },
+    { line: "admin account --output json list", says: "options belong behind it" },
     { line: "admin key create --acount a", says: "Unknown option '--acount'" },
     { line: "admin key create", says: "--account is missing" },
     { line: "admin key delete --account a", says: "ID is missing" },

@@ -51,6 +51,20 @@ describe("readConfiguration", () => {
 
   test("an empty variable counts as unset", () => {
     expect(readConfiguration("standalone", { PORT: "" }).port).toBe(8080);
+    expect(readConfiguration("standalone", { PORT: " \t" }).port).toBe(8080);
+  });
+
+  test("spaces around a value do not count, as from a file of variables", () => {
+    expect(readConfiguration("standalone", { PORT: " 8081\r" }).port).toBe(8081);
+  });
+
+  test.each(["standalone", "gateway"] as const)("%s: both ports are free, or two", (program) => {
+    const on = (port: string) =>
+      readConfiguration(program, { ...GATEWAY, PORT: port, CARILLON_METRICS_PORT: port });
+    expect(on("0")).toMatchObject({ port: 0, metricsPort: 0 });
+    expect(failure(() => on("8081")).message).toBe(
+      "CARILLON_METRICS_PORT must be another port than PORT (both are 8081)",
+    );
   });
 
   test.each([

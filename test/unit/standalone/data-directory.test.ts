@@ -8,6 +8,7 @@ import {
   rm,
   rmdir,
   stat,
+  symlink,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -72,9 +73,12 @@ test("what is missing above it is made, and where nothing can be made that is sa
   await (await openDataDirectory(join(path, "of", "ours"))).release();
   expect((await stat(join(path, "of"))).mode & 0o777).toBe(0o700);
   await writeFile(join(path, "file"), "");
+  // Its lock can be had, and nothing can be written besides.
+  await mkdir(join(path, "obstructed", ".writable"), { recursive: true });
   for (const [place, code] of [
     [join(path, "file"), "ENOTDIR"],
     [join(path, "file", "below"), "ENOTDIR"],
+    [join(path, "obstructed"), "EISDIR"],
     ["/proc/carillon/data", ""],
   ] as const)
     await expect(openDataDirectory(place)).rejects.toThrow(
@@ -99,4 +103,14 @@ test("a second one hears who has it, until it is released", async () => {
   await rmdir(join(path, ".writable"));
   await directory.release();
   await (await second()).release();
+});
+
+test("is the same one by each name that leads to it", async () => {
+  const directory = await openDataDirectory(path);
+  const link = `${path}-link`;
+  await symlink(path, link);
+  await expect(openDataDirectory(link)).rejects.toThrow(
+    `is running on the data directory ${path}:`,
+  );
+  await directory.release();
 });

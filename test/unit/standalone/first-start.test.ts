@@ -120,4 +120,7 @@ test("the key ring is the operator's, else the one that the directory keeps", as
   const made = await encryptionKeys({ configured: undefined, directory });
   expect(made).toMatch(/^k1:[A-Za-z0-9+/]{43}=$/);
   expect(await encryptionKeys({ configured: undefined, directory })).toBe(made);
+  // A file without its content, as a loss of power leaves it.
+  files.set("encryption-keys", "\n");
+  expect(await encryptionKeys({ configured: undefined, directory })).toMatch(/^k1:/);
 });

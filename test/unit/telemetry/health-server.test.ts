@@ -110,6 +110,7 @@ test("probes that overlap ask once", async () => {
 test("knows nothing else", async () => {
   const get = await start({});
   expect((await get("/")).status).toBe(404);
+  expect((await get("/healthz", { method: "HEAD" })).status).toBe(200);
   const refused = await get("/readyz", { method: "POST" });
   expect([refused.status, refused.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
 });

@@ -144,6 +144,7 @@ describe("redact", () => {
     { name: "spelling", given: { "Set-Cookie": "s" }, safe: { "Set-Cookie": REDACTED } },
     { name: "body", given: { body: { to: "x" } }, safe: { body: REDACTED } },
     { name: "passcode", given: { code: "123456" }, safe: { code: REDACTED } },
+    { name: "passcode as a number", given: { code: 123_456 }, safe: { code: REDACTED } },
     { name: "error code", given: { code: "ECONNREFUSED" }, safe: { code: "ECONNREFUSED" } },
     { name: "absent secret", given: { password: null }, safe: { password: null } },
     {

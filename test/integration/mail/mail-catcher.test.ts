@@ -1,9 +1,10 @@
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
-import { createTransport } from "nodemailer";
-import { expect, test } from "vitest";
+import { createTransport, type Transporter } from "nodemailer";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { LIMITS } from "../../../src/domain/schema/fields.ts";
 import { startMailCatcher, type MailCatcher } from "../../../src/mail/mail-catcher.ts";
+import { freePort } from "../../network/free-port.ts";
 
 const host = "127.0.0.1";
 
@@ -43,6 +44,101 @@ test("an address as long as the API takes them is caught", async () => {
     expect(catcher.messages()).toMatchObject([{ to: longest }]);
   } finally {
     await catcher.close();
+  }
+});
+
+describe("what it keeps", () => {
+  let catcher: MailCatcher;
+  let transport: Transporter;
+  beforeEach(async () => {
+    catcher = await startMailCatcher({ host, smtpPort: 0, httpPort: 0 });
+    transport = createTransport({
+      host,
+      port: catcher.smtpPort,
+      pool: true,
+      maxConnections: 1,
+      maxMessages: Infinity,
+    });
+  });
+  afterEach(async () => {
+    transport.close();
+    await catcher.close();
+  });
+  const subjects = () => catcher.messages().map(({ subject }) => subject);
+  const envelope = { from: "a@example.com", to: "b@example.com" };
+
+  /** A mail of so many MiB, in lines so short that they are not parsed, which takes seconds. */
+  async function large(subject: string, mebibytes: number): Promise<void> {
+    const line = `${"x".repeat(30)}\r\n`;
+    const raw = `Subject: ${subject}\r\n\r\n${line.repeat(mebibytes * 32 * 1_024)}`;
+    await transport.sendMail({ envelope, raw });
+  }
+
+  test("is the last 500 mails", async () => {
+    for (let n = 1; n <= 501; n += 1)
+      await transport.sendMail({ ...envelope, subject: `${n}`, text: "Hello." });
+    const kept = subjects();
+    expect([kept.length, kept[0], kept.at(-1)]).toEqual([500, "501", "2"]);
+    const answer = await fetch(`${catcher.url}api/messages`);
+    const { messages, total } = (await answer.json()) as {
+      messages: { subject: string }[];
+      total: number;
+    };
+    expect([total, messages.map(({ subject }) => subject)]).toEqual([500, kept]);
+  });
+
+  test("is 64 MiB, and never half a mail", async () => {
+    await large("one", 31);
+    await large("two", 31);
+    await large("three", 3);
+    expect(subjects()).toEqual(["three", "two"]);
+    await expect(large("four", 33)).rejects.toMatchObject({ responseCode: 552 });
+    expect(subjects()).toEqual(["three", "two"]);
+    await large("five", 3);
+    expect(subjects()).toEqual(["five", "three", "two"]);
+  });
+
+  test("is deleted at once, for an open page too", async () => {
+    await large("one", 31);
+    await large("two", 31);
+    const { etag } = await list(catcher);
+    expect(await list(catcher, etag)).toMatchObject({ status: 304 });
+    const deleted = await fetch(`${catcher.url}api/messages`, { method: "DELETE" });
+    expect(deleted.status).toBe(204);
+    expect(subjects()).toEqual([]);
+    expect(await list(catcher, etag)).toMatchObject({ status: 200 });
+    // What is gone takes no room.
+    await large("three", 2);
+    await large("four", 2);
+    expect(subjects()).toEqual(["four", "three"]);
+  });
+
+  test("runs nothing and asks nobody when it is shown, also in a tab of its own", async () => {
+    const html = "<script>alert(1)</script><img src=https://example.com/x.png>";
+    await transport.sendMail({ ...envelope, subject: "html", html });
+    const [mail] = catcher.messages();
+    const answer = await fetch(`${catcher.url}api/messages/${mail?.id}/html`);
+    expect(await answer.text()).toContain(html);
+    const policy = answer.headers.get("content-security-policy")?.split("; ");
+    expect(policy).toContain("sandbox");
+    expect(policy).toContain("default-src 'none'");
+    expect(policy?.filter((rule) => rule.startsWith("script-src"))).toEqual([]);
+    expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+  });
+});
+
+test("a start that fails leaves none of its ports taken", async () => {
+  const other = await startMailCatcher({ host, smtpPort: 0, httpPort: 0 });
+  const smtpPort = await freePort();
+  try {
+    await expect(
+      startMailCatcher({ host, smtpPort, httpPort: other.httpPort }),
+    ).rejects.toMatchObject({ code: "EADDRINUSE" });
+    const again = await startMailCatcher({ host, smtpPort, httpPort: 0 });
+    expect(again.smtpPort).toBe(smtpPort);
+    await again.close();
+  } finally {
+    await other.close();
   }
 });
 

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import {
   appendFile,
   chmod,
+  copyFile,
   mkdir,
   mkdtemp,
   readdir,
@@ -114,6 +115,19 @@ test("a lock file whose process number a stranger has by now does not matter", a
   const server = await startEmbeddedPostgres({ dataDir, settings });
   expect(server.adopted).toBe(false);
   await server.stop();
+});
+
+test("a lock file whose process number another directory's server has by now does not end that one", async () => {
+  const other = await startEmbeddedPostgres({ dataDir: join(parent, "other"), settings });
+  onTestFinished(() => other.stop());
+  const [theirs, ours] = [join(parent, "other"), dataDir].map((place) =>
+    join(place, "data", "postmaster.pid"),
+  );
+  await copyFile(theirs ?? "", ours ?? "");
+  const server = await startEmbeddedPostgres({ dataDir, settings });
+  expect(await serverDirectory(server.url)).toBe(join(dataDir, "data"));
+  await server.stop();
+  expect(await isRunning(other.pid)).toBe(true);
 });
 
 async function firstChildOf(pid: number): Promise<number> {

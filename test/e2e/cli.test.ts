@@ -243,14 +243,16 @@ test("an account is made once, however often it is asked for", async () => {
 test("SMTP settings are shown without the password", async () => {
   await succeeds("admin account create shown");
   const show = "admin smtp show --account shown";
+  const env = { CARILLON_ENCRYPTION_KEYS: NEWER_KEYS };
   expect(await carillon(show)).toMatchObject(
     refused(/^carillon: shown has no SMTP settings: make them with `smtp set`\n$/),
   );
   const set = await succeeds(
     "admin smtp set --account shown --host smtp.example.com --port 587 --from a@example.com --username u --password-stdin",
     "hunter22\n",
+    env,
   );
-  const shown = await succeeds(show);
+  const shown = await succeeds(show, undefined, env);
   expect(shown).toBe(set);
   expect(shown).not.toContain("hunter22");
 });

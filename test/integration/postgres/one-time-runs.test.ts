@@ -40,6 +40,7 @@ import {
   retry,
   runsFixture,
   scheduled,
+  spec,
   startOne,
   success,
   type RunsFixture,
@@ -258,6 +259,25 @@ describe("taken back while its run is started", () => {
     expect(await reasonsOf(of)).toEqual([]);
   });
 
+  test("to be created anew by an edit: it goes on, and its outcome counts", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const newer = edited(of, { name: "edited" });
+    const change = await decided(newer);
+    expect(change?.create).toMatchObject([{ scheduledAt: at }]);
+    const run = await started(of);
+    expect(await fixture.ledger.apply(change ? [change] : [])).toEqual({
+      conflicts: [],
+      created: 0,
+    });
+    expect((await fixture.runsOf(of)).map(({ id }) => id)).toEqual([run.id]);
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
+    expect(await decided(newer)).toBeUndefined();
+  });
+
   test("given back unsent it is armed again, and runs once on resume", async () => {
     const { run, paused } = await pausedLate(once(Date.now() - 1_000));
     await fixture.queue.release([run], Date.now() - 1);
@@ -443,6 +463,23 @@ describe("put back to a time that it has run at", () => {
     expect(await fixture.ledger.apply(changes)).toEqual({ conflicts: [], created: 0 });
     expect(await Promise.all([ran, missed].map(onceOf))).toEqual(["completed", "missed"]);
     expect(await reasonsOf(missed)).toEqual(["deadline"]);
+  });
+
+  test("at which it was missed: it runs, late", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at, { startingDeadlineSeconds: 0 });
+    await reconcile(of);
+    expect(await onceOf(of)).toBe("missed");
+    const later = movedTo(of, at + HOUR);
+    await reconcile(later);
+    const reverted = edited(later, {
+      schedule: { kind: "once", at },
+      startingDeadlineSeconds: null,
+    });
+    await reconcile(reverted);
+    await fixture.queue.close([success(await started(reverted))]);
+    expect(await onceOf(of)).toBe("completed");
+    expect(await reasonsOf(of)).toEqual(["deadline"]);
   });
 
   test("with a run asked for by annotation: that one runs", async () => {
@@ -707,6 +744,155 @@ describe("put back to a time that it has run at", () => {
   });
 });
 
+describe("made a cron job and back, at the same time", () => {
+  const toCron = (of: Job) => edited(of, { schedule: spec().schedule });
+
+  test("while its run waited: that one is superseded, and it runs late", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const cron = toCron(of);
+    await reconcile(cron);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "armed" });
+    expect(await reasonsOf(of)).toEqual(["superseded"]);
+    const back = movedTo(cron, at);
+    await reconcile(back);
+    await fixture.queue.close([success(await started(back))]);
+    expect(await onceOf(of)).toBe("completed");
+    expect(await reasonsOf(of)).toEqual(["superseded"]);
+  });
+
+  test("while its run is under way: the cron job is not settled by it, its outcome is yet to come", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await started(of);
+    const cron = toCron(of);
+    await reconcile(cron);
+    expect(await onceOf(of)).toBe("armed");
+    await reconcile(movedTo(cron, at));
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(of)).toBe("completed");
+  });
+
+  test("after its run ended under the cron job: it has run", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const run = await started(of);
+    const cron = toCron(of);
+    await reconcile(cron);
+    await fixture.queue.close([failure(run)]);
+    expect(await onceOf(of)).toBe("armed");
+    await reconcile(movedTo(cron, at));
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await onceOf(of)).toBe("failed");
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+});
+
+describe("taken up again behind a job store that was restored", () => {
+  test("with its run waiting: it runs as the backup has it", async () => {
+    const at = Date.now() - 1_000;
+    const backup = once(at);
+    const forgotten = edited(backup, { name: "edited" });
+    await reconcile(forgotten);
+    await takenUpAgain(backup);
+    expect((await fixture.runsOf(backup)).map(({ generation }) => generation)).toEqual([1]);
+    await delivers(backup, at);
+  });
+
+  test("it has run at the time that the backup has: completed", async () => {
+    const at = Date.now() - 1_000;
+    const backup = once(at);
+    await reconcile(backup);
+    await fixture.queue.close([success(await started(backup))]);
+    const forgotten = movedTo(backup, at + HOUR);
+    await reconcile(forgotten);
+    expect(await onceOf(backup)).toBe("armed");
+    await takenUpAgain(backup);
+    expect(await fixture.runsOf(backup)).toEqual([]);
+    expect(await onceOf(backup)).toBe("completed");
+    expect(await reasonsOf(backup)).toEqual([]);
+  });
+
+  test("it has run at the time that the backup has: completed, and not missed, however old it is", async () => {
+    const at = Date.now() - 1_000;
+    const backup = once(at);
+    await reconcile(backup);
+    await fixture.queue.close([success(await started(backup))]);
+    await reconcile(movedTo(backup, at + HOUR));
+    const change = await decided({ ...backup, createdAt: at - HOUR }, true);
+    expect(change?.missed).toMatchObject([{ first: at, reason: "downtime" }]);
+    await fixture.ledger.apply(change ? [change] : []);
+    expect(await onceOf(backup)).toBe("completed");
+    expect(await reasonsOf(backup)).toEqual([]);
+  });
+
+  /** Its number is that of the forgotten edit, with another spec and the same time. */
+  const renumbered = (backup: Job) => edited(backup, { name: "edited anew" });
+
+  test("and its number given to another edit, while its run is under way: its outcome counts", async () => {
+    const backup = once(Date.now() - 1_000);
+    const forgotten = edited(backup, { name: "edited" });
+    await reconcile(forgotten);
+    const run = await started(forgotten);
+    await reconcile(renumbered(backup));
+    expect(await onceOf(backup)).toBe("fired");
+    await fixture.queue.close([success(run)]);
+    expect(await onceOf(backup)).toBe("completed");
+  });
+
+  test("and its number given to another edit between attempts: it has failed", async () => {
+    const backup = once(Date.now() - 1_000);
+    const forgotten = edited(backup, { name: "edited" });
+    await reconcile(forgotten);
+    await fixture.queue.close([retry(await started(forgotten), Date.now() + HOUR)]);
+    await reconcile(renumbered(backup));
+    expect(await onceOf(backup)).toBe("failed");
+    expect(await fixture.runsOf(backup)).toEqual([]);
+    expect(await reasonsOf(backup)).toEqual([]);
+  });
+
+  test("deleted while its run waited: it runs late", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    await fixture.cancel([of]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "fired", deleted: true });
+    await takenUpAgain(of);
+    await fixture.queue.close([success(await started(of))]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "completed", deleted: false });
+    expect(await reasonsOf(of)).toEqual(["deleted"]);
+  });
+
+  for (const ends of ["before that", "after that"])
+    test(`deleted while its run is under way, which ends ${ends}: its outcome counts`, async () => {
+      const of = once(Date.now() - 1_000);
+      await reconcile(of);
+      const run = await started(of);
+      await fixture.cancel([of]);
+      if (ends === "before that") {
+        await fixture.queue.close([success(run)]);
+        expect(await cursorOf(fixture.ledger, of)).toMatchObject({
+          once: "completed",
+          deleted: true,
+        });
+      }
+      await takenUpAgain(of);
+      if (ends === "after that") {
+        expect(await onceOf(of)).toBe("fired");
+        await fixture.queue.close([success(run)]);
+      }
+      expect(await cursorOf(fixture.ledger, of)).toMatchObject({
+        once: "completed",
+        deleted: false,
+      });
+      expect(await fixture.runsOf(of)).toEqual([]);
+    });
+});
+
 describe("refused at its start", () => {
   test("paused before any attempt: it is armed again, and runs on resume", async () => {
     const at = Date.now() - 1_000;
@@ -961,6 +1147,31 @@ describe("closed while its job is", () => {
     expect(await onceOf(cron)).toBe("armed");
   });
 
+  test("left alone, by a 410: it has failed, and does not run when the halt is lifted", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    await fixture.queue.close([failure(await started(of), "halted")]);
+    const halted = { once: "failed", haltedGeneration: 1, startable: false };
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject(halted);
+    await reconcile(of);
+    await fixture.ledger.liftHalt(of);
+    await reconcile(of);
+    const lifted = { once: "failed", haltedGeneration: null, startable: true };
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject(lifted);
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
+  test("left alone, by another worker, because its own is dead: it has failed", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    await expireLease(fixture, await started(of));
+    expect(await fixture.queue.reap()).toEqual({ requeued: 0, interrupted: 1 });
+    expect(await onceOf(of)).toBe("failed");
+    expect(await decided(of)).toBeUndefined();
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
   test("edited otherwise: the outcome is its own", async () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);
@@ -1018,6 +1229,56 @@ describe("dropped by a change", () => {
     await reconcile(newer);
     expect(await onceOf(of)).toBe("fired");
     await delivers(newer, at + 1_000);
+  });
+
+  test("between attempts, by a pause: it has failed, and does not run on resume", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    await fixture.queue.close([retry(await started(of), Date.now() + HOUR)]);
+    const paused = edited(of, { suspend: true });
+    await reconcile(paused);
+    expect(await onceOf(of)).toBe("failed");
+    await reconcile(edited(paused, { suspend: false }));
+    expect(await onceOf(of)).toBe("failed");
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
+  test("between attempts, by an edit that was decided before the first: it has failed, without another", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const newer = edited(of, { name: "edited" });
+    const change = await decided(newer);
+    expect(change?.create).toMatchObject([{ scheduledAt: at }]);
+    await fixture.queue.close([retry(await started(of), Date.now() + HOUR)]);
+    await fixture.ledger.apply(change ? [change] : []);
+    expect(await onceOf(of)).toBe("failed");
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
+  test("between attempts, with its job: it has failed", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    await fixture.queue.close([retry(await started(of), Date.now() + HOUR)]);
+    await fixture.cancel([of]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "failed", deleted: true });
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
+  test("between attempts, with its account: it has failed, and does not run for another one", async () => {
+    const { accounts, gone, next } = await oneAfterTheOther("between attempts");
+    const of = { ...once(Date.now() - 1_000), id: "applied", account: gone.id };
+    await reconcile(of);
+    await fixture.queue.close([retry(await started(of), Date.now() + HOUR)]);
+    await accounts.delete(gone.id);
+    await reconcile({ ...of, account: null });
+    await reconcile({ ...of, account: next.id });
+    expect(await onceOf(of)).toBe("failed");
+    expect(await fixture.runsOf(of)).toEqual([]);
+    expect(await reasonsOf(of)).toEqual([]);
   });
 
   for (const due of [true, false])

@@ -24,7 +24,11 @@ export async function alreadyAttempted(
               as i(job_uid, account, job_id, scheduled_at, key)
       where exists (
           select from executions e where ${ofFireTime("i", "i.scheduled_at")})
-         or ${UNDER_WAY}`,
+         or ${UNDER_WAY}
+         -- The execution may have been removed, or be that of a former account.
+         or exists (
+          select from job_cursors c
+           where ${byKey("c.job_uid", "i.job_uid")} and c.last_schedule_time = i.scheduled_at)`,
     [
       putBack.map(({ job }) => job.uid),
       putBack.map(({ job }) => job.account),

@@ -75,6 +75,8 @@ function edited(of: Job, change: Partial<JobSpec>): Job {
 
 const movedTo = (of: Job, at: number) => edited(of, { schedule: { kind: "once", at } });
 
+const toCron = (of: Job) => edited(of, { schedule: spec().schedule });
+
 const decided = (of: Job, storeWins = false) =>
   decisionOf(fixture.ledger, of, { ahead: AHEAD, storeWins });
 
@@ -623,22 +625,30 @@ describe("put back to a time that it has run at", () => {
     underWay?: boolean;
     /** The other time has passed. */
     inBetween?: boolean;
+    /** Retention has removed the execution. */
+    forgotten?: boolean;
   }[] = [
     { name: "its deadline has passed", policy: { startingDeadlineSeconds: 0 } },
     { name: "its deadline has passed", policy: { startingDeadlineSeconds: 0 }, underWay: true },
+    {
+      name: "its deadline has passed, and only the history is left",
+      policy: { startingDeadlineSeconds: 0 },
+      forgotten: true,
+    },
     {
       name: "the run of the other time is under way",
       policy: { concurrencyPolicy: "Forbid" },
       inBetween: true,
     },
   ];
-  for (const { name, policy, underWay = false, inBetween = false } of late)
+  for (const { name, policy, underWay = false, inBetween = false, forgotten = false } of late)
     test(`${name}: it has not missed what ${underWay ? "goes on" : "was delivered"}`, async () => {
       const at = Date.now() - 2_000;
       const of = once(at);
       await reconcile(of);
       const run = await started(of);
       if (!underWay) await fixture.queue.close([success(run)]);
+      if (forgotten) await forget(of);
       const later = movedTo(of, inBetween ? at + 1_000 : at + HOUR);
       await reconcile(later);
       const other = inBetween ? [failure(await started(later))] : [];
@@ -702,6 +712,21 @@ describe("put back to a time that it has run at", () => {
     expect(await onceOf(of)).toBe("failed");
   });
 
+  test("under another account, while the former one lives on: it has not missed what that one delivered", async () => {
+    const at = Date.now() - 2_000;
+    const of = once(at);
+    await reconcile(of);
+    await fixture.queue.close([success(await started(of))]);
+    const moved = movedTo({ ...of, account: randomUUID() }, at + HOUR);
+    await reconcile(moved);
+    const late = { schedule: { kind: "once", at }, startingDeadlineSeconds: 0 } as const;
+    const change = await decided(edited(moved, late));
+    expect(change?.missed).toHaveLength(1);
+    await fixture.ledger.apply(change ? [change] : []);
+    expect(await onceOf(of)).toBe("completed");
+    expect(await reasonsOf(of)).toEqual([]);
+  });
+
   const forgottenEnds: { name: string; end: (run: ClaimedRun) => Promise<unknown> }[] = [
     { name: "fails", end: (run) => fixture.queue.close([failure(run)]) },
     { name: "gets a 410", end: (run) => fixture.queue.close([failure(run, "halted")]) },
@@ -745,8 +770,6 @@ describe("put back to a time that it has run at", () => {
 });
 
 describe("made a cron job and back, at the same time", () => {
-  const toCron = (of: Job) => edited(of, { schedule: spec().schedule });
-
   test("while its run waited: that one is superseded, and it runs late", async () => {
     const at = Date.now() - 1_000;
     const of = once(at);
@@ -793,6 +816,9 @@ describe("made a cron job and back, at the same time", () => {
   });
 });
 
+/** An edit of the restored job: it has the number of the forgotten one, another spec and the same time. */
+const renumbered = (backup: Job) => edited(backup, { name: "edited anew" });
+
 describe("taken up again behind a job store that was restored", () => {
   test("with its run waiting: it runs as the backup has it", async () => {
     const at = Date.now() - 1_000;
@@ -831,9 +857,6 @@ describe("taken up again behind a job store that was restored", () => {
     expect(await reasonsOf(backup)).toEqual([]);
   });
 
-  /** Its number is that of the forgotten edit, with another spec and the same time. */
-  const renumbered = (backup: Job) => edited(backup, { name: "edited anew" });
-
   test("and its number given to another edit, while its run is under way: its outcome counts", async () => {
     const backup = once(Date.now() - 1_000);
     const forgotten = edited(backup, { name: "edited" });
@@ -867,30 +890,28 @@ describe("taken up again behind a job store that was restored", () => {
     expect(await reasonsOf(of)).toEqual(["deleted"]);
   });
 
-  for (const ends of ["before that", "after that"])
-    test(`deleted while its run is under way, which ends ${ends}: its outcome counts`, async () => {
-      const of = once(Date.now() - 1_000);
-      await reconcile(of);
-      const run = await started(of);
-      await fixture.cancel([of]);
-      if (ends === "before that") {
-        await fixture.queue.close([success(run)]);
-        expect(await cursorOf(fixture.ledger, of)).toMatchObject({
-          once: "completed",
-          deleted: true,
-        });
-      }
-      await takenUpAgain(of);
-      if (ends === "after that") {
-        expect(await onceOf(of)).toBe("fired");
-        await fixture.queue.close([success(run)]);
-      }
-      expect(await cursorOf(fixture.ledger, of)).toMatchObject({
-        once: "completed",
-        deleted: false,
-      });
-      expect(await fixture.runsOf(of)).toEqual([]);
-    });
+  test("deleted while its run is under way: it goes on to wait for it", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await started(of);
+    await fixture.cancel([of]);
+    await takenUpAgain(of);
+    expect(await onceOf(of)).toBe("fired");
+    await fixture.queue.close([success(run)]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "completed", deleted: false });
+  });
+
+  test("deleted while its run is under way, which has ended since: its outcome counts", async () => {
+    const of = once(Date.now() - 1_000);
+    await reconcile(of);
+    const run = await started(of);
+    await fixture.cancel([of]);
+    await fixture.queue.close([success(run)]);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "completed", deleted: true });
+    await takenUpAgain(of);
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "completed", deleted: false });
+    expect(await fixture.runsOf(of)).toEqual([]);
+  });
 });
 
 describe("refused at its start", () => {

@@ -1002,16 +1002,25 @@ describe("refused at its start", () => {
     expect(await reasonsOf(of)).toEqual([]);
   });
 
-  test("superseded under its attempt: it has failed, without another", async () => {
-    const of = once(Date.now() - 1_000);
-    await reconcile(of);
-    const run = await started(of);
-    await reconcile(edited(of, { name: "edited" }));
-    await fixture.queue.close([retry(run, Date.now() + HOUR)]);
-    expect(await onceOf(of)).toBe("failed");
-    expect(await fixture.runsOf(of)).toEqual([]);
-    expect(await reasonsOf(of)).toEqual([]);
-  });
+  const lastTries: { name: string; meanwhile: (of: Job) => Promise<unknown> }[] = [
+    {
+      name: "superseded under its attempt",
+      meanwhile: (of) => reconcile(edited(of, { name: "edited" })),
+    },
+    { name: "deleted under its attempt", meanwhile: (of) => fixture.cancel([of]) },
+    { name: "halted under its attempt", meanwhile: halt },
+  ];
+  for (const { name, meanwhile } of lastTries)
+    test(`${name}: it has failed, without another`, async () => {
+      const of = once(Date.now() - 1_000);
+      await reconcile(of);
+      const run = await started(of);
+      await meanwhile(of);
+      await fixture.queue.close([retry(run, Date.now() + HOUR)]);
+      expect(await onceOf(of)).toBe("failed");
+      expect(await fixture.runsOf(of)).toEqual([]);
+      expect(await reasonsOf(of)).toEqual([]);
+    });
 
   test("superseded by a new time, whose outcome is yet to come: that one counts", async () => {
     const at = Date.now() - 2_000;

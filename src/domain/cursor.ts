@@ -3,7 +3,7 @@ import type { Instant } from "./instant.ts";
 /** How long cursors and revisions are kept after their job, and the key of a manual run after its request. */
 export const REMEMBERED_DAYS = 7;
 
-/** How a one-time job stands; cron jobs stay `armed`. */
+/** How a one-time job stands (docs/decisions/0023); cron jobs stay `armed`. */
 export type OnceState = "armed" | "fired" | "completed" | "failed" | "missed";
 
 /**

@@ -242,8 +242,8 @@ function decideOnce(input: Input, at: Instant): Scheduled {
   let position = restingPosition(input);
 
   if (once === "fired" && cursor !== undefined && dropsRuns(cursor, gate)) {
-    // The ledger is about to drop the only run of this job. Unless an attempt was made, take the firing back: the
-    // dropped run leaves no trace, because the cursor stands before `at`, and is created anew, now or on resume.
+    // The ledger is about to drop the only run (docs/decisions/0023, "edit" and "pause"). Unless an attempt was made,
+    // take the firing back: the dropped run leaves no trace, because the cursor stands before `at`.
     if (unstartedAt(input, at)) {
       once = "armed";
       position = Math.min(now, at - 1);
@@ -356,7 +356,7 @@ function overlapping({ unfinished }: Input, fireTime: Instant): string[] {
 
 /**
  * The cursor to go on from when the store is right and the cursor is not: as of a job that has just been resumed, so
- * that fire times that went by do not fire. A one-time job whose only run was cancelled is armed again.
+ * that fire times that went by do not fire. Of a one-time job: docs/decisions/0023, "shown again".
  */
 function resumed(cursor: Cursor): Cursor {
   const once = cursor.deleted && cursor.once === "fired" ? "armed" : cursor.once;

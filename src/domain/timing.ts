@@ -38,7 +38,7 @@ function newTiming(spec: TimedSpec): Timing {
 
 /**
  * How a one-time job stands by its cursor, which may be older than the job: pause and resume keep the state,
- * another time arms the job again.
+ * another time arms the job again (docs/decisions/0023, "another time").
  */
 export function onceStateOf(
   job: { spec: Pick<JobSpec, "schedule" | "suspend"> },

@@ -5,8 +5,8 @@ import type { Queryable } from "./pool.ts";
 
 /**
  * Uids of one-time jobs whose fire time the change creates, or gives up as missed, although a run of that time was
- * attempted or is under way: the job's time was changed and has been put back. The cursor does not tell, because it
- * knows only the latest fire time.
+ * attempted or is under way (docs/decisions/0023, "put back"). The cursor alone does not tell, because it knows only
+ * the latest fire time.
  */
 export async function alreadyAttempted(
   client: Queryable,
@@ -52,7 +52,7 @@ export async function keepStarted(
   return [...(await keepStartedOnce(client, changes)), ...(await keepStartedCron(client, changes))];
 }
 
-/** One-time jobs whose firing was taken back: they await their only run as before. */
+/** One-time jobs whose firing was taken back: docs/decisions/0023, "kept". */
 async function keepStartedOnce(
   client: Queryable,
   changes: readonly LedgerChange[],
@@ -152,10 +152,9 @@ function onceTimes(changes: readonly LedgerChange[]) {
 }
 
 /**
- * Settles one-time jobs that were put back to a time at which they had run. The time was not missed, and no second
- * run is created that could settle the job: it gets the state in which that run left it. A run that is not over yet
- * settles its job itself. `changes` have been applied; `attempted` are the uids from `alreadyAttempted`. Returns
- * the jobs whose cursor was written.
+ * Settles one-time jobs that were put back to a time at which they had run, since no second run is created that could:
+ * docs/decisions/0023, "put back" and "put back, under way". `changes` have been applied; `attempted` are the uids from
+ * `alreadyAttempted`. Returns the jobs whose cursor was written.
  */
 export async function settleAlreadyRun(
   client: Queryable,

@@ -8,8 +8,8 @@ const AT_A_TIME = 5_000;
 /**
  * For the transaction that marks an account deleted: stops its cursors, drops and records its unstarted runs, and
  * deletes the jobs in this database, all of which REST made. A run that is created meanwhile is refused at
- * its start, which checks the account. A one-time job that was not attempted is armed again, for the account that
- * its namespace may get next. The leader is not told: it sees anyway that these jobs lose their account.
+ * its start, which checks the account. A one-time job may run for the account that its namespace gets next
+ * (docs/decisions/0023, "account deleted"). The leader is not told: it sees anyway that these jobs lose their account.
  */
 export async function cancelAccountRuns(
   client: Queryable,

@@ -34,9 +34,9 @@ export async function closeRuns(
   );
   const retries = closings.filter(({ next }) => next === "retry");
   const retried = await close(RETRIED, retries);
-  // The other retries are of jobs that were changed, paused or deleted during the attempt, or of replaced runs.
-  // They would never start, and would count as unfinished until then. They end now, unless somebody else has
-  // claimed them.
+  // The other retries are of jobs that were changed, paused or deleted during the attempt, or of replaced runs
+  // (docs/decisions/0023, "last try"). They would never start, and would count as unfinished until then. They end now,
+  // unless somebody else has claimed them.
   await close(
     ENDED,
     retries
@@ -58,7 +58,10 @@ const REMEMBERED = Object.entries(LAST_EXECUTION).map(
 /** SQL: whether this is the final outcome of a fire time. */
 const FINAL = "trigger = 'schedule' and next <> 'retry'";
 
-/** SQL: index of the outcome of `f` that its one-time job awaits, by the rule of `awaits`; null: none of them. */
+/**
+ * SQL: index of the outcome of `f` that its one-time job awaits; null: none of them. The rule is that of `awaits`
+ * (docs/decisions/0023, "outcome" and "not awaited").
+ */
 const AWAITED = `case when c.once = 'fired' then
   coalesce(array_position(f.final, c.generation), array_position(f.times, ${ONCE_AT})) end`;
 
@@ -66,9 +69,9 @@ const HALTS = "(c.generation = any(f.halted) is true)";
 
 /**
  * SQL: whether what is written for judged job `j` is right only if its cursor `c` still has the version that was
- * judged. True for a halt and for a settled one-time job. Also for one that awaits a run by now: it may just have
- * been put back to the time of this one, or have been a cron job. And for a retry: somebody who changes the job
- * meanwhile does not see that a run waits, and so does not drop it.
+ * judged (docs/decisions/0023, "judged anew"). True for a halt and for a settled one-time job. Also for one that awaits
+ * a run by now: it may just have been put back to the time of this one, or have been a cron job. And for a retry:
+ * somebody who changes the job meanwhile does not see that a run waits, and so does not drop it.
  */
 const RELIES = `(j.halts or j.settles or j.retries or (j.final is not null and c.once = 'fired'))`;
 

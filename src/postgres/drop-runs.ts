@@ -73,9 +73,8 @@ export async function dropAll(
  * Deletes these runs in the caller's transaction, whose plans are fixed. A start that was committed first wins, because
  * both write the run's row. Fire times that were decided for good and never attempted become missed spans, one for each
  * job and statement. A manual run that was never attempted moves to the new generation, because it was asked of the job
- * and not of a revision; a claim of it becomes void. Beyond `MOVED_AT_ONCE` they stay as they are until their start. A
- * one-time job whose retries end here has failed. One whose run was never attempted is armed again and not missed,
- * unless its run is created anew or the job is deleted.
+ * and not of a revision; a claim of it becomes void. Beyond `MOVED_AT_ONCE` they stay as they are until their start.
+ * What becomes of a one-time job: docs/decisions/0023, "edit, attempted", "pause", "deleted" and "account deleted".
  */
 export async function dropUnstarted(client: Queryable, drops: readonly Drop[]): Promise<Dropped> {
   const all: Dropped = { settled: [], moved: [] };
@@ -191,9 +190,8 @@ export const ONCE_AT = `(
      where ${byKey("v.job_uid", "c.job_uid")} and v.generation = c.generation)`;
 
 /**
- * SQL, for cursor `c` and a scheduled run of its job: whether the job is a one-time job that waits for the outcome
- * of this run. A job that was given a new time, or was a cron job before, may have other runs under way. Awaited is
- * the run of its own generation, or one of an older generation for the same time.
+ * SQL, for cursor `c` and a scheduled run of its job: whether this is the run that a one-time job awaits, of those that
+ * it may have (docs/decisions/0023, "outcome" and "not awaited").
  */
 export function awaits(run: string): string {
   return `(c.once = 'fired'
@@ -201,9 +199,9 @@ export function awaits(run: string): string {
 }
 
 /**
- * SQL: what is set in cursor `c` when the run that it awaits is dropped. If the run was attempted, the job has
- * failed. If not, the job is armed again, and nothing is recorded: the scheduler decides the fire time again once
- * the job may run, and records then why it does not run, if it does not.
+ * SQL: what is set in cursor `c` when the run that it awaits is dropped (docs/decisions/0023, "refused" and "refused
+ * later"). The scheduler decides the time of a job that is armed again once it may run, and records then why it does
+ * not run, if it does not.
  */
 export function droppedAs(run: string): string {
   return `version = c.version + 1,

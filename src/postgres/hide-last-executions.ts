@@ -5,7 +5,8 @@ import type { Queryable } from "./pool.ts";
 /**
  * For changes that have been applied: what became of the runs of another account, to which the job's namespace was
  * bound before, is not for the new one to see. While it is bound to none, nobody knows yet whether the next one is
- * another.
+ * another. Only the id goes: what else the cursor has of it says how a one-time job ended that is put back to that time
+ * (docs/decisions/0023, "another account").
  */
 export async function hideLastExecutions(
   client: Queryable,

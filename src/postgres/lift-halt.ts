@@ -8,8 +8,8 @@ const TRIES = 5;
 /**
  * Removes the halt of a 410 from the cursor. The leader hears of it from `apply`, because the job store tells nothing
  * of it. The rest is the leader's to decide, which then starts from now; scheduled runs that were queued during the
- * halt are dropped, as after a pause. `haltedAt` stays, because the leader may not have taken it up yet. Throws
- * `VersionConflict` when others keep writing.
+ * halt are dropped, as after a pause (docs/decisions/0023, "pause" and "resume"). `haltedAt` stays, because the leader
+ * may not have taken it up yet. Throws `VersionConflict` when others keep writing.
  */
 export async function liftHalt(options: {
   ledger: Pick<RunLedger, "apply" | "cursors">;

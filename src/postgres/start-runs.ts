@@ -48,9 +48,9 @@ export async function startRuns(
 /**
  * For runs that did not start: drops those that their job no longer wants; those that somebody else holds stay. The
  * cursor of a one-time job is settled together with its run (`droppedAs`). If that cursor is being written, both
- * stay for the next start: the writer locks runs after cursors, which is the other way round. A manual run that was
- * never attempted moves to the current generation, as it would have if it had been waiting at the time of the edit
- * (`dropUnstarted`).
+ * stay for the next start: the writer locks runs after cursors, which is the other way round (docs/decisions/0023,
+ * "refused" and "refused, busy"). A manual run that was never attempted moves to the current generation, as it would
+ * have if it had been waiting at the time of the edit (`dropUnstarted`).
  */
 async function dropUnwanted(
   database: Queryable,

@@ -45,7 +45,8 @@ interface Forgotten {
 
 /**
  * Gives the negative number to runs of such a revision that have been started or attempted. Otherwise they would count
- * as the new one's: settle or halt its job, and be tried again with what it sends.
+ * as the new one's: settle or halt its job, and be tried again with what it sends (docs/decisions/0023,
+ * "re-used number" and "re-used, other time").
  */
 async function setApart(client: Queryable, forgotten: readonly Forgotten[]): Promise<void> {
   if (forgotten.length === 0) return;

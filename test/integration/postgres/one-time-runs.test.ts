@@ -1225,6 +1225,22 @@ describe("dropped by a change", () => {
     await delivers(of, at);
   });
 
+  test("edited before it started: it runs as edited, and the change is all that is written", async () => {
+    const at = Date.now() - 1_000;
+    const of = once(at);
+    await reconcile(of);
+    const newer = edited(of, { name: "edited" });
+    const change = await decided(newer);
+    expect(await fixture.ledger.apply(change ? [change] : [])).toEqual({
+      conflicts: [],
+      created: 1,
+    });
+    const version = (change?.from?.version ?? 0) + 1;
+    expect(await cursorOf(fixture.ledger, of)).toMatchObject({ once: "fired", version });
+    expect((await fixture.runsOf(of)).map(({ generation }) => generation)).toEqual([2]);
+    await delivers(newer, at);
+  });
+
   test("deleted before it started: that is recorded", async () => {
     const of = once(Date.now() - 1_000);
     await reconcile(of);

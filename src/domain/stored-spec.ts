@@ -18,7 +18,7 @@ export const UNREADABLE: Finding = {
  * A spec as it was stored in JSON, perhaps by a newer release: during an upgrade, or before a rollback. One that cannot
  * be read is refused, so that its job does not stop the others. Its schedule is kept if that can be read, since a
  * one-time job that is over must stay so, and so are its retries, for the runs of a worker that died. A field that no
- * release has had before is given its default here.
+ * release has had before is given its default here. What is missing altogether (null) is refused likewise.
  */
 export function storedSpec(stored: unknown): JobSpec {
   const spec = fieldsOf(stored);

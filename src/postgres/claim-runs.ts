@@ -39,9 +39,10 @@ export async function claimRuns(
         where r.ctid = any(array(select ctid from due))
        returning ${CLAIMED_COLUMNS}
      )
-     select c.*, v.spec from claimed c cross join lateral (
+     -- One without its revision cannot be sent, but has been claimed: whoever holds it must know of it.
+     select c.*, v.spec from claimed c left join lateral (
               select spec from job_revisions
-               where ${byKey("job_uid", "c.job_uid")} and generation = c.generation) v
+               where ${byKey("job_uid", "c.job_uid")} and generation = c.generation) v on true
       order by c.not_before, c.id`,
       values: [
         request.worker,

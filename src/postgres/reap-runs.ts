@@ -132,11 +132,12 @@ async function expiredStarts(
        update runs r set claim_token = (select uuidv7()), worker = $5
          from expired e where ${byKey("r.id", "e.id")} returning r.*
      )
-     -- Without what is sent: hundreds of runs of dead workers may have 256 KiB each.
+     -- Without what is sent: hundreds of runs of dead workers may have 256 KiB each. One without its revision is closed
+     -- too, or it would be taken over again and again.
      select t.*, true as started, ${specWithoutBulk("v.spec::jsonb")} as spec,
             clock_timestamp() as now
        from taken t
-       join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation
+       left join job_revisions v on ${byKey("v.job_uid", "t.job_uid")} and v.generation = t.generation
       order by t.id`,
     [REAP_BATCH, except, asOf, after, reaper],
   );

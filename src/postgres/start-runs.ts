@@ -101,7 +101,7 @@ async function dropUnwanted(
      select null, count::int, null, null, null from recorded where reason = 'deadline'
      union all
      select null, 0, u.id, u.generation, ${specWithoutBulk("v.spec::jsonb")}
-       from unwanted u join job_revisions v
+       from unwanted u left join job_revisions v
          on ${byKey("v.job_uid", "u.job_uid")} and v.generation = u.generation
       where u.moves`,
     values: [...claims(runs), CURSORS_CHANNEL],

@@ -413,16 +413,18 @@ test("a run that only a newer release can send waits for it, and holds up no oth
   expect(await fixture.executions(ofNewer, 1)).toMatchObject([{ status: "success", attempt: 1 }]);
 });
 
-test("a run by hand that only a newer release could send ends when its delivery deadline has passed", async () => {
+test.each([
+  {
+    which: "that only a newer release could send",
+    harm: `update job_revisions set spec = jsonb_set(spec::jsonb, '{target}', '{"kind": "sms"}')::json`,
+  },
+  { which: "whose spec is gone", harm: "delete from job_revisions" },
+])("a run by hand $which ends when its delivery deadline has passed", async ({ harm }) => {
   const of = webhookJob((await receiver()).url);
   await create({ of });
   worker();
   await fixture.executions(of, 1);
-  await fixture.pool.query(
-    `update job_revisions set spec = jsonb_set(spec::jsonb, '{target}', '{"kind": "sms"}')::json
-      where job_uid = $1`,
-    [of.uid],
-  );
+  await fixture.pool.query(`${harm} where job_uid = $1`, [of.uid]);
   expect(await fixture.ledger.runNow(of, "by hand")).toBe(true);
   await until("it is given back", async () => {
     const { rows } = await fixture.pool.query<{ back: boolean }>(

@@ -51,6 +51,7 @@ import {
   DependencyUnavailable,
   LockHeld,
 } from "../../../src/domain/ports/dependency-unavailable.ts";
+import { UNREADABLE } from "../../../src/domain/stored-spec.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -359,6 +360,20 @@ describe("start", () => {
       expect(await fixture.missedOf(of)).toEqual([]);
     },
   );
+
+  test("a run by hand is one of the job as it is, also where nobody knows any more what that sends", async () => {
+    const of = job();
+    await fixture.apply(of);
+    await fixture.ledger.runNow(of, "by hand");
+    const run = await startOne(fixture.queue, of);
+    await fixture.apply({ ...of, generation: 2, spec: spec({ name: "Edited" }) });
+    await fixture.pool.query("delete from job_revisions where job_uid = $1", [of.uid]);
+    await fixture.queue.release([run], Date.now() - 1);
+    expect(await fixture.queue.start([await claimOne(fixture.queue, of)])).toEqual(new Set());
+    const moved = await claimOne(fixture.queue, of);
+    expect(moved).toMatchObject({ id: run.id, generation: 2, spec: { refusal: UNREADABLE } });
+    await fixture.cancel([of]);
+  });
 
   test("a retry by hand that is given back after an edit ends: all attempts must send the same", async () => {
     const of = job();
@@ -1007,18 +1022,21 @@ describe("reap", () => {
     expect(most()).toBeLessThan(10_000);
   });
 
-  test("one whose spec only a newer release can read does not hold up the others", async () => {
-    const [newer, known] = [job(), job()];
-    for (const of of [newer, known]) {
+  test.each([
+    {
+      which: "whose spec only a newer release can read",
+      harm: `update job_revisions set spec = jsonb_set(spec::jsonb, '{retry}', '"often"')::json`,
+    },
+    { which: "whose spec is gone", harm: "delete from job_revisions" },
+  ])("one $which is closed too, and does not hold up the others", async ({ harm }) => {
+    const [unreadable, known] = [job(), job()];
+    for (const of of [unreadable, known]) {
       const run = await startedRun(fixture, of);
       await expireLease(fixture, run);
     }
-    await fixture.pool.query(
-      `update job_revisions set spec = jsonb_set(spec::jsonb, '{retry}', '"often"')::json
-        where job_uid = $1`,
-      [newer.uid],
-    );
+    await fixture.pool.query(`${harm} where job_uid = $1`, [unreadable.uid]);
     expect((await fixture.queue.reap()).interrupted).toBe(2);
+    expect(await fixture.runsOf(unreadable)).toEqual([]);
   });
 
   test("is tried again by retries that can be read, whatever else cannot", async () => {

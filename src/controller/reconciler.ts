@@ -5,7 +5,11 @@ import { SECOND, type Instant } from "../domain/instant.ts";
 import { jobStatus } from "../domain/job-status.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { Clock, Monotonic } from "../domain/ports/clock.ts";
-import type { LedgerChange, RunLedger } from "../domain/ports/run-ledger.ts";
+import {
+  DROPPING_JOBS_AT_ONCE,
+  type LedgerChange,
+  type RunLedger,
+} from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import { sameRevision } from "../domain/revision.ts";
 import type { UnfinishedRun } from "../domain/run.ts";
@@ -41,9 +45,7 @@ interface Plan extends Pick<Seen, "entry" | "job" | "spec" | "cursor"> {
   decision: Decision;
 }
 
-/** Jobs of one transaction that drops their runs: behind an open circuit each may have thousands. */
-const DROPPING_AT_ONCE = 20;
-/** Milliseconds after which such jobs are left to a later batch, so that what falls due meanwhile is not late. */
+/** Milliseconds after which jobs that drop runs are left to a later batch: what falls due meanwhile must be in time. */
 const PATIENCE = 2_000;
 
 /**
@@ -222,7 +224,7 @@ export function createReconciler(deps: {
       await carryOut(rest, now, current);
       const left = accountsInTurn(dropping);
       while (left.length > 0 && current() && monotonic() - started < PATIENCE)
-        await carryOut(left.splice(0, DROPPING_AT_ONCE), now, current);
+        await carryOut(left.splice(0, DROPPING_JOBS_AT_ONCE), now, current);
       if (!current()) return;
       for (const { job } of left) queue.add(job.uid);
       metrics.reconcileDuration.observe((monotonic() - started) / SECOND);

@@ -1,4 +1,5 @@
 import { isoUtcOrNull, type Instant } from "../domain/instant.ts";
+import { DROPPING_JOBS_AT_ONCE } from "../domain/ports/run-ledger.ts";
 import type { MissedReason } from "../domain/run.ts";
 import { byKey } from "./by-key.ts";
 import { UNCLAIMED } from "./claims.ts";
@@ -40,9 +41,6 @@ export const MOVED_AT_ONCE = 2_000;
 /** Runs that one statement drops: behind an open circuit a job may have thousands of scheduled ones, a million others. */
 export const DROPPED_AT_ONCE = 50_000;
 
-/** Jobs at a time. While a circuit is open, each may have thousands of runs: a statement has not the time for many. */
-const AT_A_TIME = 20;
-
 /**
  * Drops all unstarted runs of jobs that are over, as `dropUnstarted` does. `some`: stops after so many runs as a
  * statement drops; false: there may be more.
@@ -55,9 +53,9 @@ export async function dropAll(
 ): Promise<boolean> {
   const nothing = { generation: 0, destination: "", decidedUpTo: null, allDue: false, again: [] };
   let dropped = 0;
-  for (let first = 0; first < jobUids.length; first += AT_A_TIME) {
+  for (let first = 0; first < jobUids.length; first += DROPPING_JOBS_AT_ONCE) {
     const drops = jobUids
-      .slice(first, first + AT_A_TIME)
+      .slice(first, first + DROPPING_JOBS_AT_ONCE)
       .map((jobUid) => ({ jobUid, scope: "all" as const, reason, ...nothing }));
     for (let more = true; more;) {
       if (some && dropped >= DROPPED_AT_ONCE) return false;

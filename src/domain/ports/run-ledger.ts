@@ -3,6 +3,12 @@ import type { JobOutline } from "../job-outline.ts";
 import type { Job, JobSpec } from "../job.ts";
 import type { MissedSpan, NewRun, RunTrigger, UnfinishedRun } from "../run.ts";
 
+/**
+ * Jobs whose waiting runs are dropped together. While a circuit is open, each may have thousands: a statement has not
+ * the time for those of many.
+ */
+export const DROPPING_JOBS_AT_ONCE = 20;
+
 /** The change that one reconcile decided on for one job. Applied whole or not at all. */
 export interface LedgerChange {
   job: JobOutline;
@@ -54,6 +60,8 @@ export interface RunLedger {
    *    (completed, failed, halted): the scheduler keeps cursors in memory and learns of such a write by the
    *    conflict.
    * Manual runs are never dropped for suspension.
+   *
+   * No more than `DROPPING_JOBS_AT_ONCE` of the changes should drop runs (`dropsRuns`).
    *
    * Throws ContentRefused, and nothing is applied, when PostgreSQL cannot hold what a change says. Throws LockHeld,
    * as `cancelSome` does, after waiting in vain for a lock on one of the jobs' cursors or runs.

@@ -3,7 +3,7 @@ import { HOUR, MINUTE, SECOND, isoUtc, type Instant } from "./instant.ts";
 import type { JobOutline } from "./job-outline.ts";
 import { missedSpans, type Cut } from "./missed-spans.ts";
 import type { LedgerChange } from "./ports/run-ledger.ts";
-import type { MissedReason, MissedSpan, NewRun, UnfinishedRun } from "./run.ts";
+import type { DecidedReason, MissedSpan, NewRun, UnfinishedRun } from "./run.ts";
 import { sameRevision } from "./revision.ts";
 import { scheduleHash } from "./schedule.ts";
 import { onceStateOf, type Timing } from "./timing.ts";
@@ -150,7 +150,7 @@ interface Scheduled {
   once: OnceState;
   create: readonly NewRun[];
   replace: readonly string[];
-  missed: readonly MissedSpan[];
+  missed: readonly MissedSpan<DecidedReason>[];
   wakeAt: Instant | null;
 }
 
@@ -206,7 +206,7 @@ function decideCron(input: Input): Scheduled {
  * Fire times that had not been decided yet when a pause or a halt came. The moment of a pause is not known: it counts
  * from now. Fire times of another schedule cannot be told any more.
  */
-function passedBeforeStop({ job, timing, cursor, now }: Input): MissedSpan[] {
+function passedBeforeStop({ job, timing, cursor, now }: Input): MissedSpan<DecidedReason>[] {
   const { schedule, suspend } = job.spec;
   if (!timing.compiled.ok || cursor === undefined) return [];
   const paused = suspend ? now : null;
@@ -275,7 +275,7 @@ function decideOnce(input: Input, at: Instant): Scheduled {
   };
 }
 
-function missedOnce({ now }: Input, at: Instant, reason: MissedReason): Scheduled {
+function missedOnce({ now }: Input, at: Instant, reason: DecidedReason): Scheduled {
   const missed = [{ first: at, last: at, count: 1, reason }];
   return { ...NOTHING, once: "missed", position: now, missed };
 }

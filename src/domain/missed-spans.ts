@@ -1,11 +1,11 @@
 import type { Instant } from "./instant.ts";
-import type { MissedReason, MissedSpan } from "./run.ts";
+import type { DecidedReason, MissedSpan } from "./run.ts";
 import type { CompiledSchedule } from "./schedule.ts";
 
 export interface Cut {
   /** Fire times before this moment may not run. */
   at: Instant;
-  reason: MissedReason;
+  reason: DecidedReason;
 }
 
 /** All fire times in (after, until]: those before the cut with its reason, the others as downtime. */
@@ -13,7 +13,7 @@ export function missedSpans(
   schedule: CompiledSchedule,
   { after, until }: { after: Instant; until: Instant },
   cut: Cut,
-): MissedSpan[] {
+): MissedSpan<DecidedReason>[] {
   const cutEnd = cut.reason === "downtime" ? after : Math.max(after, Math.min(until, cut.at - 1));
   return [
     ...span(schedule, { after, until: cutEnd }, cut.reason),
@@ -24,8 +24,8 @@ export function missedSpans(
 function span(
   schedule: CompiledSchedule,
   { after, until }: { after: Instant; until: Instant },
-  reason: MissedReason,
-): MissedSpan[] {
+  reason: DecidedReason,
+): MissedSpan<DecidedReason>[] {
   if (until <= after) return [];
   const last = schedule.latest(until, after);
   const first = schedule.next(after);

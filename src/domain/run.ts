@@ -109,11 +109,13 @@ export const MISSED_REASONS = [
   "account_deleted",
 ] as const;
 export type MissedReason = (typeof MISSED_REASONS)[number];
+/** Why a decision creates no run. The other reasons are those for which a run is dropped. */
+export type DecidedReason = Exclude<MissedReason, "superseded" | "deleted" | "account_deleted">;
 
 /** Fire times that did not run: one row per span, so a long downtime is one row. */
-export interface MissedSpan {
+export interface MissedSpan<Reason extends MissedReason = MissedReason> {
   first: Instant;
   last: Instant;
   count: number;
-  reason: MissedReason;
+  reason: Reason;
 }

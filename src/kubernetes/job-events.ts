@@ -3,7 +3,7 @@ import type { JobStatus } from "../domain/job.ts";
 import type { JobOutline } from "../domain/job-outline.ts";
 import type { JobHistory } from "../domain/ports/run-history.ts";
 import type { Reconciled } from "../domain/ports/status-reporter.ts";
-import type { MissedSpan } from "../domain/run.ts";
+import type { DecidedReason, MissedSpan } from "../domain/run.ts";
 import type { NewEvent } from "./events.ts";
 import { jobConditions, whyUnready } from "./job-conditions.ts";
 import type { RememberedResource } from "./resource-memory.ts";
@@ -71,15 +71,12 @@ export function statusEvents(input: {
   return { events, told: { unready, status, circuitOpen } };
 }
 
-const REASONS: Record<MissedSpan["reason"], string> = {
+const REASONS: Record<DecidedReason, string> = {
   downtime: "nobody was there to create the run in time",
   deadline: "the starting deadline had passed",
   overlap: "an older run was unfinished and concurrencyPolicy is Forbid",
-  superseded: "the job was changed before the run started",
   paused: "the job was paused, or halted by a 410, before the run started",
-  deleted: "the job was deleted before the run started",
   past_at_creation: "the time lay before the job's creation",
-  account_deleted: "the account was deleted",
 };
 
 /** The circuit of the job's destination has opened or closed. */
@@ -101,7 +98,7 @@ function circuitEvent(job: JobOutline, known: RememberedResource, open: boolean)
 export function missedEvent(
   job: JobOutline,
   known: RememberedResource,
-  span: MissedSpan,
+  span: MissedSpan<DecidedReason>,
 ): NewEvent {
   return {
     ...regarding(job, known),

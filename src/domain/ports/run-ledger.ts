@@ -1,7 +1,7 @@
 import type { Cursor } from "../cursor.ts";
 import type { JobOutline } from "../job-outline.ts";
 import type { Job, JobSpec } from "../job.ts";
-import type { MissedSpan, NewRun, RunTrigger, UnfinishedRun } from "../run.ts";
+import type { DecidedReason, MissedSpan, NewRun, RunTrigger, UnfinishedRun } from "../run.ts";
 
 /**
  * Jobs whose waiting runs are dropped together. While a circuit is open, each may have thousands: a statement has not
@@ -20,7 +20,7 @@ export interface LedgerChange {
   create: readonly NewRun[];
   /** Unfinished runs to mark replaced (concurrencyPolicy Replace). */
   replace: readonly string[];
-  missed: readonly MissedSpan[];
+  missed: readonly MissedSpan<DecidedReason>[];
 }
 
 /** A job that was deleted, with what else is known of it. */

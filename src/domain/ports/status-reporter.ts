@@ -2,7 +2,7 @@ import type { Cursor } from "../cursor.ts";
 import type { Timing } from "../timing.ts";
 import type { JobStatus } from "../job.ts";
 import type { JobOutline } from "../job-outline.ts";
-import type { MissedSpan } from "../run.ts";
+import type { DecidedReason, MissedSpan } from "../run.ts";
 
 /** What the leader knows about a job after it reconciled it. */
 export interface Reconciled {
@@ -14,7 +14,7 @@ export interface Reconciled {
 
 export interface Observed extends Reconciled {
   /** Fire times that this reconcile recorded as not run, for events. */
-  missed: readonly MissedSpan[];
+  missed: readonly MissedSpan<DecidedReason>[];
 }
 
 /**

@@ -5,7 +5,8 @@ import { jobStatus } from "../../../src/domain/job-status.ts";
 import type { Circuit } from "../../../src/domain/ports/circuits.ts";
 import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unavailable.ts";
 import type { JobHistory } from "../../../src/domain/ports/run-history.ts";
-import type { Execution, MissedSpan } from "../../../src/domain/run.ts";
+import type { Observed } from "../../../src/domain/ports/status-reporter.ts";
+import type { Execution } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import type { KubernetesClient } from "../../../src/kubernetes/client.ts";
@@ -85,7 +86,7 @@ function world() {
     end.abort();
     await done;
   });
-  const report = (job: Job, missed: readonly MissedSpan[] = []) => {
+  const report = (job: Job, missed: Observed["missed"] = []) => {
     const metadata = { uid: job.uid, namespace: "a", name: job.id };
     if (!memory.get(job.uid)) memory.seen({ metadata } as ScheduledJob);
     const timing = timingOf(job.spec);

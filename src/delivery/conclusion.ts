@@ -1,10 +1,15 @@
-import { afterAttempt, type NextStep } from "../domain/after-attempt.ts";
+import {
+  afterAttempt,
+  afterPostponement,
+  type NextStep,
+  type RecordedOutcome,
+} from "../domain/after-attempt.ts";
 import { brokenOff } from "../domain/delivery-outcome.ts";
 import { errorMessage } from "../domain/error-message.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Random } from "../domain/ports/clock.ts";
 import type { Closing } from "../domain/ports/run-queue.ts";
-import type { ClaimedRun, DeliveryOutcome } from "../domain/run.ts";
+import type { ClaimedRun } from "../domain/run.ts";
 import type { AttemptOutcome } from "./attempt.ts";
 import type { Verdict } from "./breaker.ts";
 
@@ -52,28 +57,29 @@ export function conclude(
       kind: "release",
       notBefore: aborted === "interrupted" ? undefined : now + NOT_SENT_PAUSE,
     };
+  if (outcome.kind === "postponed") {
+    const after = afterPostponement({ run, outcome, now, random });
+    if (after.next === "postponed") return { kind: "release", notBefore: after.notBefore };
+    const { httpStatus, error } = after;
+    const expired: RecordedOutcome = { kind: "permanent", httpStatus, error };
+    return closeWith(attempted, expired, "circuit_open", { next: "finished" });
+  }
   const cutOff = aborted === "interrupted" && unknown;
   const effective = cutOff ? brokenOff(aborted) : outcome;
   const after = afterAttempt({ run, outcome: effective, now, random });
-  if (after.next === "postponed") return { kind: "release", notBefore: after.notBefore };
-  if (after.next === "expired") {
-    const { httpStatus, error } = after;
-    const expired: DeliveryOutcome = { kind: "permanent", httpStatus, error };
-    return closeWith(attempted, expired, "circuit_open", { next: "finished" });
-  }
   return closeWith(attempted, effective, cutOff ? aborted : effective.kind, after);
 }
 
 function closeWith(
   { run, executedAt, durationMs }: FinishedAttempt,
-  outcome: DeliveryOutcome,
+  outcome: RecordedOutcome,
   label: string,
   next: NextStep,
 ): Conclusion {
   const delivered = outcome.kind === "delivered";
   const execution = {
     status: delivered ? ("success" as const) : ("failed" as const),
-    httpStatus: outcome.kind === "postponed" ? 500 : outcome.httpStatus,
+    httpStatus: outcome.httpStatus,
     durationMs: Math.round(durationMs),
     errorMessage: "error" in outcome ? errorMessage(outcome.error) : null,
     executedAt,

@@ -9,13 +9,23 @@ export type NextStep =
   | { next: "halted" }
   | { next: "retry"; notBefore: Instant };
 
-/** What becomes of a run after an attempt. */
-export type AfterAttempt =
-  | NextStep
-  /** The circuit is open: give the claim back, record nothing. */
+type Postponed = Extract<DeliveryOutcome, { kind: "postponed" }>;
+/** What an attempt came to that is recorded. */
+export type RecordedOutcome = Exclude<DeliveryOutcome, Postponed>;
+
+/** What becomes of a run whose circuit is open. */
+export type AfterPostponement =
+  /** Give the claim back, record nothing. */
   | { next: "postponed"; notBefore: Instant }
   /** The circuit stayed open until the delivery deadline: record this as the run's execution. */
   | { next: "expired"; httpStatus: 500; error: string };
+
+interface Attempted<Outcome> {
+  run: Pick<ClaimedRun, "attempt" | "scheduledAt" | "createdAt" | "retryAt" | "spec">;
+  outcome: Outcome;
+  now: Instant;
+  random: Random;
+}
 
 /**
  * Spreads runs that wait for the same circuit. A breaker gives each run an `until` of its own, but the breakers of
@@ -25,17 +35,10 @@ const CIRCUIT_JITTER = SECOND;
 
 /**
  * The retry policy: `maxRetries` further attempts, exponential backoff from `minBackoffSeconds` to
- * `maxBackoffSeconds` with full jitter above the minimum, `Retry-After` honoured up to the maximum. An
- * open circuit delays each attempt by up to `deliveryDeadlineSeconds` after that attempt became due: the wait of the
- * backoff before it does not count.
+ * `maxBackoffSeconds` with full jitter above the minimum, `Retry-After` honoured up to the maximum.
  */
-export function afterAttempt(input: {
-  run: Pick<ClaimedRun, "attempt" | "scheduledAt" | "createdAt" | "retryAt" | "spec">;
-  outcome: DeliveryOutcome;
-  now: Instant;
-  random: Random;
-}): AfterAttempt {
-  const { run, outcome, now, random } = input;
+export function afterAttempt(attempted: Attempted<RecordedOutcome>): NextStep {
+  const { run, outcome, now, random } = attempted;
   switch (outcome.kind) {
     case "delivered":
     case "permanent":
@@ -43,11 +46,18 @@ export function afterAttempt(input: {
     case "gone":
       return { next: "halted" };
     case "retryable":
-      if (run.attempt > run.spec.retry.maxRetries) return { next: "finished" };
-      return { next: "retry", notBefore: now + backoff(run, outcome.retryAfterMs, random) };
-    case "postponed":
       break;
   }
+  if (run.attempt > run.spec.retry.maxRetries) return { next: "finished" };
+  return { next: "retry", notBefore: now + backoff(run, outcome.retryAfterMs, random) };
+}
+
+/**
+ * An open circuit delays each attempt by up to `deliveryDeadlineSeconds` after that attempt became due: the wait of the
+ * backoff before it does not count.
+ */
+export function afterPostponement(postponed: Attempted<Postponed>): AfterPostponement {
+  const { run, outcome, now, random } = postponed;
   const seconds = run.spec.deliveryDeadlineSeconds;
   const deadline = deliveryDeadline(run);
   if (now >= deadline) {

@@ -154,8 +154,5 @@ function interruptedClosing(row: ExpiredRow, random: Random): Closing {
     errorMessage: outcome.error,
     executedAt: row.started_at,
   };
-  const after = afterAttempt({ run, outcome, now: row.now, random });
-  return after.next === "retry"
-    ? { run, execution, next: "retry", notBefore: after.notBefore }
-    : { run, execution, next: "finished" };
+  return { run, execution, ...afterAttempt({ run, outcome, now: row.now, random }) };
 }

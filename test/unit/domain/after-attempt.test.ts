@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { afterAttempt, type AfterAttempt } from "../../../src/domain/after-attempt.ts";
+import {
+  afterAttempt,
+  afterPostponement,
+  type AfterPostponement,
+  type NextStep,
+} from "../../../src/domain/after-attempt.ts";
 import type { RetryPolicy } from "../../../src/domain/job.ts";
 import type { DeliveryOutcome } from "../../../src/domain/run.ts";
 import { aSpec, at } from "./decide-builders.ts";
@@ -12,7 +17,7 @@ const failed = (retryAfterMs: number | null = null): DeliveryOutcome => ({
   error: "x",
   retryAfterMs,
 });
-const open = (until: string): DeliveryOutcome => ({ kind: "postponed", until: at(until) });
+const open = (until: string) => ({ kind: "postponed", until: at(until) }) as const;
 
 interface Case {
   name: string;
@@ -25,7 +30,7 @@ interface Case {
   createdAt?: string;
   retryAt?: string;
   deadlineSeconds?: number;
-  next: AfterAttempt["next"];
+  next: (NextStep | AfterPostponement)["next"];
   /** Milliseconds after now. */
   inMs?: number;
 }
@@ -221,7 +226,8 @@ const CASES: Case[] = [
 
 test.each(CASES)("after an attempt: $name", (c) => {
   const spec = aSpec({ deliveryDeadlineSeconds: c.deadlineSeconds ?? 3600 });
-  const result = afterAttempt({
+  const { outcome } = c;
+  const input = {
     run: {
       attempt: c.attempt ?? 1,
       scheduledAt: at(c.scheduledAt ?? "12:00"),
@@ -229,16 +235,19 @@ test.each(CASES)("after an attempt: $name", (c) => {
       retryAt: c.retryAt === undefined ? null : at(c.retryAt),
       spec: { ...spec, retry: { ...spec.retry, ...c.retry } },
     },
-    outcome: c.outcome,
     now: NOW,
     random: () => c.random ?? 0,
-  });
+  };
+  const result =
+    outcome.kind === "postponed"
+      ? afterPostponement({ ...input, outcome })
+      : afterAttempt({ ...input, outcome });
   expect(result.next).toBe(c.next);
   expect("notBefore" in result ? result.notBefore - NOW : undefined).toBe(c.inMs);
 });
 
 test("an expired run says so in its execution", () => {
-  const result = afterAttempt({
+  const result = afterPostponement({
     run: {
       attempt: 1,
       scheduledAt: at("10:00"),

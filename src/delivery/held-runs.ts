@@ -2,6 +2,8 @@ import { isMailServer, partsOfKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ClaimedRun } from "../domain/run.ts";
 import type { DeliveryLimits } from "./delivery-limits.ts";
+import { Holder } from "./holder.ts";
+import { LockedRecords, type LockedOut } from "./locked-records.ts";
 
 /** The runs that this worker has claimed and not finished: waiting for a slot, or in flight. */
 export interface HeldRuns {
@@ -64,34 +66,11 @@ export interface HeldRuns {
   readonly inFlight: number;
 }
 
-/** Of whom a record waits for somebody's lock: a job, or an account's part of the log of mails. */
-export interface LockedOut {
-  account: string;
-  jobUid: string | undefined;
-}
-
 /** Accounts, `destinationKey`s, and uids of jobs. */
 export interface ClaimExclusions {
   accounts: readonly string[];
   destinations: readonly string[];
   jobs: readonly string[];
-}
-
-/** An account or a destination, with what it holds. */
-interface Holder {
-  inFlight: number;
-  waiting: number;
-  characters: number;
-  /** Jobs of an account, and records of its own, that somebody's lock holds up. */
-  lockedOut: number;
-  /** When a claim last included it. */
-  claimedAt: Instant;
-  /** The last `full` named it for want of slots. */
-  crowded: boolean;
-  /** How many of its runs were due then and waited for a slot, as far as they still do. */
-  queued: number;
-  /** `full` named it for what it holds: it says so when it holds no more than this, the half. */
-  packed: { places: number; characters: number } | undefined;
 }
 
 /** With the holders that count it: `dropIfUnused` keeps them in the maps for as long as the run waits. */
@@ -108,11 +87,13 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
   let characters = 0;
   const accounts = new Map<string, Holder>();
   const destinations = new Map<string, Holder>();
-  /**
-   * Of jobs: how many of their records somebody's lock holds up, and the account that counts the job. Records of another
-   * account may follow, when the namespace was bound to it meanwhile.
-   */
-  const lockedJobs = new Map<string, { records: number; account: string }>();
+  const lockedRecords = new LockedRecords({ mostOfAccount: limits.lockedOutPerAccount });
+
+  function holderOf(map: Map<string, Holder>, key: string): Holder {
+    let holder = map.get(key);
+    if (holder === undefined) map.set(key, (holder = new Holder(limits.perDestination / 2)));
+    return holder;
+  }
 
   function holdersOf(run: ClaimedRun): [Holder, Holder] {
     return [holderOf(accounts, run.account), holderOf(destinations, run.destination)];
@@ -130,7 +111,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     return out.map(({ run, account, destination }) => {
       account.waiting -= 1;
       destination.waiting -= 1;
-      unqueue(destination);
+      destination.unqueued();
       holdCharacters(-sizeOf(run), [account, destination]);
       dropUnused(run);
       return run;
@@ -155,36 +136,6 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
 
   function slotsTo(destination: Holder | undefined): number {
     return limits.perDestination - (destination?.inFlight ?? 0);
-  }
-
-  /** Less than half of the slots that it can have now, and less than half of a destination's. */
-  function few(holder: Holder, slots: number): boolean {
-    return slots < Math.max(1, Math.min(limits.perDestination, holder.inFlight + slots) / 2);
-  }
-
-  /** `queued`: so many due runs wait for slots. Few slots count only when a claim after `since` included the holder. */
-  function noteCrowded(holder: Holder, slots: number, since: Instant, queued = 0): boolean {
-    holder.queued = queued;
-    holder.crowded = queued > 0 || slots < 1 || (few(holder, slots) && holder.claimedAt > since);
-    return holder.crowded;
-  }
-
-  /** Another claim of its runs would not fit. */
-  function notePacked(holder: Holder, places: number, characters: number): boolean {
-    const packed = placesOf(holder) > places || holder.characters > characters;
-    holder.packed = packed
-      ? { places: placesOf(holder) / 2, characters: holder.characters / 2 }
-      : undefined;
-    return packed;
-  }
-
-  function recovers(holder: Holder, slots: number): boolean {
-    const { crowded, packed } = holder;
-    // Slots that are free for runs which wait for them are no news: the next claim would pass the holder over again.
-    if (crowded && holder.queued === 0 && !few(holder, slots)) holder.crowded = false;
-    if (packed && placesOf(holder) <= packed.places && holder.characters <= packed.characters)
-      holder.packed = undefined;
-    return crowded !== holder.crowded || packed !== holder.packed;
   }
 
   /** How many runs to the run's destination may be in flight. */
@@ -236,7 +187,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
           account.inFlight += 1;
           destination.waiting -= 1;
           destination.inFlight += 1;
-          unqueue(destination);
+          destination.unqueued();
           inFlight += 1;
           taken.push(run);
         } else left.push(entry);
@@ -251,26 +202,15 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
       holdCharacters(-sizeOf(run), [account, destination]);
       // Both are asked: each of them forgets that it was full.
       const recovered = [
-        recovers(account, slotsOf(account)),
-        recovers(destination, slotsTo(destination)),
+        account.recovers(slotsOf(account)),
+        destination.recovers(slotsTo(destination)),
       ];
       dropUnused(run);
       return recovered.includes(true);
     },
     takeAll: () => takeOut(() => true),
-    lockedOut: ({ account, jobUid }, waits) => {
-      const change = waits ? 1 : -1;
-      let counting = account;
-      if (jobUid !== undefined) {
-        const before = lockedJobs.get(jobUid) ?? { records: 0, account };
-        const records = before.records + change;
-        counting = before.account;
-        if (records > 0) lockedJobs.set(jobUid, { records, account: counting });
-        else lockedJobs.delete(jobUid);
-        if (before.records > 0 && records > 0) return;
-      }
-      holderOf(accounts, counting).lockedOut += change;
-      dropIfUnused(accounts, counting);
+    lockedOut: (of, waits) => {
+      lockedRecords.change(of, waits);
     },
     startable: (full) => {
       let least = Math.min(slotsOf(undefined), slotsTo(undefined));
@@ -285,7 +225,7 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
     claimed: (full, now) => {
       const passedOver = new Set(full.accounts.concat(full.destinations));
       for (const map of [accounts, destinations])
-        for (const [key, holder] of map) if (!passedOver.has(key)) holder.claimedAt = now;
+        for (const [key, holder] of map) if (!passedOver.has(key)) holder.included(now);
     },
     nextDue: (now) => waiting.find(({ run }) => run.notBefore > now)?.run.notBefore ?? null,
     soon: (after, until, except) => {
@@ -325,22 +265,20 @@ export function createHeldRuns(limits: DeliveryLimits): HeldRuns {
         if (run.notBefore > now) break;
         queued.set(destination, (queued.get(destination) ?? 0) + 1);
       }
+      const theirs = namesOf(
+        accounts,
+        (holder) =>
+          holder.crowded(slotsOf(holder), since) || holder.packed(mostPlaces, mostCharacters),
+      );
       return {
-        accounts: namesOf(
-          accounts,
-          (holder) =>
-            noteCrowded(holder, slotsOf(holder), since) ||
-            notePacked(holder, mostPlaces, mostCharacters) ||
-            holder.lockedOut >= limits.lockedOutPerAccount,
-        ),
+        accounts: [...new Set(theirs.concat(lockedRecords.accounts()))],
         destinations: namesOf(
           destinations,
           (holder, key) =>
-            (!isMailServer(key) &&
-              noteCrowded(holder, slotsTo(holder), since, queued.get(holder))) ||
-            notePacked(holder, limits.perDestination + spare, Infinity),
+            (!isMailServer(key) && holder.crowded(slotsTo(holder), since, queued.get(holder))) ||
+            holder.packed(limits.perDestination + spare, Infinity),
         ),
-        jobs: [...lockedJobs.keys()],
+        jobs: lockedRecords.jobs(),
       };
     },
     get waiting() {
@@ -356,35 +294,9 @@ function sizeOf({ spec: { target } }: ClaimedRun): number {
   return target.kind === "webhook" ? target.payload.length : target.body.length;
 }
 
-function holderOf(map: Map<string, Holder>, key: string): Holder {
-  let holder = map.get(key);
-  if (holder === undefined) {
-    holder = {
-      inFlight: 0,
-      waiting: 0,
-      characters: 0,
-      lockedOut: 0,
-      claimedAt: -Infinity,
-      crowded: false,
-      queued: 0,
-      packed: undefined,
-    };
-    map.set(key, holder);
-  }
-  return holder;
-}
-
 function dropIfUnused(map: Map<string, Holder>, key: string): void {
   const holder = map.get(key);
-  if (holder?.inFlight === 0 && holder.waiting === 0 && holder.lockedOut === 0) map.delete(key);
-}
-
-function unqueue(holder: Holder): void {
-  if (holder.queued > 0) holder.queued -= 1;
-}
-
-function placesOf({ inFlight, waiting }: Holder): number {
-  return inFlight + waiting;
+  if (holder?.inFlight === 0 && holder.waiting === 0) map.delete(key);
 }
 
 function namesOf(

@@ -6,7 +6,7 @@ import type { EmailLog } from "../domain/ports/mail.ts";
 import type { ClaimedRecord, Closing, RunQueue } from "../domain/ports/run-queue.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
-import type { LockedOut } from "./held-runs.ts";
+import type { LockedOut } from "./locked-records.ts";
 import type { LeaseKeeper } from "./lease-keeper.ts";
 import { createWriteBehind, type WriteBehind } from "./write-behind.ts";
 

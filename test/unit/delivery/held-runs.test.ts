@@ -233,17 +233,20 @@ test("records of one job under two accounts are counted once, and not for ever",
   const runs = createHeldRuns(deliveryLimits({ lockedOutPerAccount: 1 }));
   const [before, after] = ["before", "after"].map((account) => ({ account, jobUid: "job" }));
   if (before === undefined || after === undefined) throw new Error("no records");
-  // Its namespace has got another account while a run was in flight; the first one's record is made first, or last.
-  for (const [first, second] of [
-    [before, after],
-    [after, before],
+  // Its namespace has got another account while a run was in flight; the first one's record is made, or written, first
+  // or last.
+  for (const [first, second, written, last] of [
+    [before, after, before, after],
+    [before, after, after, before],
+    [after, before, after, before],
+    [after, before, before, after],
   ] as const) {
     runs.lockedOut(first, true);
     runs.lockedOut(second, true);
     expect(runs.full(0, PATIENCE)).toMatchObject({ accounts: [first.account], jobs: ["job"] });
-    runs.lockedOut(first, false);
+    runs.lockedOut(written, false);
     expect(runs.full(0, PATIENCE)).toMatchObject({ accounts: [first.account], jobs: ["job"] });
-    runs.lockedOut(second, false);
+    runs.lockedOut(last, false);
     expect(runs.full(0, PATIENCE)).toMatchObject({ accounts: [], jobs: [] });
   }
 });

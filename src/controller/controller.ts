@@ -2,16 +2,14 @@ import { Bell } from "../waiting/bell.ts";
 import type { Cursor } from "../domain/cursor.ts";
 import { HOUR, MINUTE } from "../domain/instant.ts";
 import type { Clock, Monotonic, Random, Timers } from "../domain/ports/clock.ts";
-import { DependencyUnavailable, LockHeld } from "../domain/ports/dependency-unavailable.ts";
+import { LockHeld } from "../domain/ports/dependency-unavailable.ts";
 import type { JobStore } from "../domain/ports/job-store.ts";
 import type { Leadership } from "../domain/ports/leadership.ts";
-import { ContentRefused } from "../domain/ports/content-refused.ts";
 import type { LedgerNews, RunLedger } from "../domain/ports/run-ledger.ts";
 import type { StatusReporter } from "../domain/ports/status-reporter.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
-import { backoffMs } from "../waiting/backoff.ts";
 import { pause } from "../waiting/pause.ts";
+import { FailurePolicy } from "./failure-policy.ts";
 import { JobView } from "./job-view.ts";
 import { LockedJobs } from "./locked-jobs.ts";
 import { createReconciler, type ControllerMetrics } from "./reconciler.ts";
@@ -61,8 +59,6 @@ export interface Controller {
 
 /** One piece of work; `loop` needs to know what it was about when it fails. */
 interface Batch {
-  /** The most jobs that it may take from the queue. */
-  limit: number;
   /** Jobs taken from the queue to be reconciled. */
   taken: string[];
   /** Jobs that its transaction writes. */
@@ -79,8 +75,6 @@ const CLOCK_STEP_MS = 5_000;
 const CURSOR_PAGE = 5_000;
 /** Deleted jobs that are cancelled in one transaction. */
 const CANCELLED_AT_ONCE = 200;
-/** After so many failing batches in a row, with PostgreSQL reachable, it is not one bad job that makes them fail. */
-const MAX_BISECTIONS = 16;
 
 /**
  * The level-based loop: a reflector keeps the jobs in memory, a heap and one timer say which are due, and
@@ -128,13 +122,8 @@ export function createController(deps: ControllerDeps): Controller {
     bell.ring();
   };
   const touched = new TouchedCursors({ ledger, view, queue, timers, onDue });
-  const locked = new LockedJobs({ ledger, queue, timers, onDue });
-  const warnOfLocks = createSwarmWarning({
-    log,
-    monotonic,
-    message:
-      "somebody holds a lock on jobs or their runs in PostgreSQL: they are scheduled when it is released",
-  });
+  const locked = new LockedJobs({ ledger, queue, timers, monotonic, log, onDue });
+  const policy = new FailurePolicy({ mostJobs: batchSize, answers, random, log });
   const tombstones = new Tombstones();
   /**
    * Cancelling takes turns with reconciling: after a namespace is deleted, there is something to cancel for
@@ -254,7 +243,7 @@ export function createController(deps: ControllerDeps): Controller {
   }
 
   async function cancelSome(batch: Batch, current: () => boolean): Promise<boolean> {
-    const gone = await unlocked(tombstones.first(CANCELLED_AT_ONCE, queue.aside), current);
+    const gone = await locked.others(tombstones.first(CANCELLED_AT_ONCE, queue.aside), current);
     if (gone.length === 0) return false;
     cancelledLast = true;
     batch.written = gone;
@@ -293,26 +282,13 @@ export function createController(deps: ControllerDeps): Controller {
       queue.addDue(due);
     }
     metrics.reconcileQueueDepth.set(queue.depth);
-    batch.taken = queue.take(batch.limit);
+    batch.taken = queue.take(policy.limit);
     if (batch.taken.length === 0) return cancelSome(batch, current);
-    batch.written = await unlocked(batch.taken, current);
+    batch.written = await locked.others(batch.taken, current);
     if (mayDecide() && !cursorsDue) await reconciler.reconcile(batch.written, current);
     // What was true before that question is not true any more.
     else if (current()) for (const uid of batch.taken) queue.add(uid);
     return true;
-  }
-
-  /**
-   * While some jobs are locked, the others of a batch: whoever holds one lock may hold many, and each that fell due by
-   * itself would be waited for anew.
-   */
-  async function unlocked(
-    uids: readonly string[],
-    current: () => boolean,
-  ): Promise<readonly string[]> {
-    if (queue.aside.size === 0 || uids.length === 0) return uids;
-    await putLockedAside(uids, current);
-    return uids.filter((uid) => !queue.aside.has(uid));
   }
 
   /** Milliseconds until something is due by itself; the bell rings for everything else. */
@@ -322,11 +298,8 @@ export function createController(deps: ControllerDeps): Controller {
   }
 
   async function loop(signal: AbortSignal): Promise<void> {
-    let failures = 0;
-    let bisections = 0;
-    let limit = batchSize;
     while (!signal.aborted) {
-      const batch: Batch = { limit, taken: [], written: [] };
+      const batch: Batch = { taken: [], written: [] };
       const inTerm = term;
       const current = (): boolean => leading && term === inTerm;
       try {
@@ -336,53 +309,23 @@ export function createController(deps: ControllerDeps): Controller {
           continue;
         }
         const worked = await step(batch, current);
-        if (failures > 0) log.info("PostgreSQL answers again; scheduling goes on");
-        failures = 0;
-        if (batch.taken.length > 0) {
-          bisections = 0;
-          limit = Math.min(batchSize, limit * 2);
-        }
+        policy.succeeded(batch.taken);
         if (!worked) await bell.wait(idleMs(), signal);
       } catch (error) {
         if (term === inTerm) for (const uid of batch.taken) queue.add(uid);
-        if (error instanceof LockHeld && (await putLockedAside(batch.written, current))) continue;
-        if (error instanceof DependencyUnavailable) {
-          // No job's fault, even if a read works: a demoted primary answers reads and refuses writes. If the batch took
-          // too long, a smaller one gets through.
-          limit = Math.max(1, Math.ceil(batch.limit / 2));
-        } else if (
-          error instanceof ContentRefused ||
-          (batch.taken.length > 0 && bisections < MAX_BISECTIONS && (await answers(batch.taken)))
-        ) {
-          // The batch is bad: halve it until the bad job stands alone. Any number of jobs may be refused for their
-          // content; any other failure may be PostgreSQL's own trouble, so that those are counted.
-          if (!(error instanceof ContentRefused)) bisections += 1;
-          limit = Math.max(1, Math.ceil(batch.taken.length / 2));
-          putOffAlone(batch.taken, error);
-          continue;
-        }
-        if (failures === 0) log.warn({ err: error }, "scheduling pauses: PostgreSQL fails");
-        failures += 1;
-        await pause(backoffMs(failures, random), timers, signal);
+        if (error instanceof LockHeld && (await locked.putAside(batch.written, current))) continue;
+        const after = await policy.failed(batch.taken, error);
+        if (after.next === "put_off") putOff(after.uid, error);
+        if (after.next === "pause") await pause(after.ms, timers, signal);
       }
     }
   }
 
-  /** Puts aside the jobs that somebody has locked, so that the others go on. False: none of these are locked. */
-  async function putLockedAside(uids: readonly string[], current: () => boolean): Promise<boolean> {
-    const aside = await locked.putAside(uids, current);
-    if (aside.length === 0) return false;
-    warnOfLocks({ jobs: aside.length, uid: aside[0] });
-    return true;
-  }
-
-  /** If the batch that failed was a single job, it is put off. */
-  function putOffAlone(taken: readonly string[], error: unknown): void {
-    const [only, ...others] = taken;
-    if (only === undefined || others.length > 0 || !view.entries.has(only)) return;
-    queue.retry(only, clock.now());
+  function putOff(uid: string, error: unknown): void {
+    if (!view.entries.has(uid)) return;
+    queue.retry(uid, clock.now());
     metrics.reconciles.inc({ outcome: "error" });
-    log.error({ err: error, uid: only }, "a job cannot be reconciled; trying later");
+    log.error({ err: error, uid }, "a job cannot be reconciled; trying later");
   }
 
   /** Whether PostgreSQL works, as far as a read tells. */

@@ -1,5 +1,7 @@
-import type { Timer, Timers } from "../domain/ports/clock.ts";
+import type { Monotonic, Timer, Timers } from "../domain/ports/clock.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { createSwarmWarning } from "../telemetry/swarm-warning.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 /** Milliseconds between checks whether they are still locked. */
@@ -16,6 +18,7 @@ export class LockedJobs {
   readonly #queue: WorkQueue;
   readonly #timers: Timers;
   readonly #onDue: () => void;
+  readonly #warn: ReturnType<typeof createSwarmWarning>;
   #looking: Timer | undefined;
   /** Those that the check under way has not asked about yet. */
   #unasked: string[] = [];
@@ -24,6 +27,8 @@ export class LockedJobs {
     ledger: Pick<RunLedger, "locked">;
     queue: WorkQueue;
     timers: Timers;
+    monotonic: Monotonic;
+    log: Logger;
     /** It is time to look again. */
     onDue: () => void;
   }) {
@@ -31,20 +36,38 @@ export class LockedJobs {
     this.#queue = options.queue;
     this.#timers = options.timers;
     this.#onDue = options.onDue;
+    this.#warn = createSwarmWarning({
+      log: options.log,
+      monotonic: options.monotonic,
+      message:
+        "somebody holds a lock on jobs or their runs in PostgreSQL: they are scheduled when it is released",
+    });
   }
 
   get due(): boolean {
     return this.#queue.aside.size > 0 && this.#looking === undefined;
   }
 
-  /** Puts aside those of `uids` that are locked, and returns them; none when it cannot be asked for now. */
-  async putAside(uids: readonly string[], current: () => boolean): Promise<readonly string[]> {
-    if (uids.length === 0) return [];
+  /** Puts aside those of `uids` that are locked, so that the others go on. False: none are, or asking fails. */
+  async putAside(uids: readonly string[], current: () => boolean): Promise<boolean> {
+    if (uids.length === 0) return false;
     const locked = await this.#ledger.locked(uids).catch(() => new Set<string>());
-    if (locked.size === 0 || !current()) return [];
+    const [first] = locked;
+    if (first === undefined || !current()) return false;
     this.#queue.putAside(locked);
     this.#lookAfter(LOOK);
-    return [...locked];
+    this.#warn({ jobs: locked.size, uid: first });
+    return true;
+  }
+
+  /**
+   * While some jobs are locked, the others of a batch: whoever holds one lock may hold many, and each that fell due by
+   * itself would be waited for anew.
+   */
+  async others(uids: readonly string[], current: () => boolean): Promise<readonly string[]> {
+    if (this.#queue.aside.size === 0 || uids.length === 0) return uids;
+    await this.putAside(uids, current);
+    return uids.filter((uid) => !this.#queue.aside.has(uid));
   }
 
   /** Asks about the next `AT_ONCE` jobs that are aside, and queues those that are no longer locked. */

@@ -108,7 +108,7 @@ export function createReconciler(deps: {
     }
     if (incomplete.length === 0) return plans;
     const jobUids = incomplete.map(({ job }) => job.uid);
-    const unfinished = await ledger.unfinished(jobUids, "schedule");
+    const unfinished = await ledger.unfinished(jobUids);
     for (const seen of incomplete) {
       // Decided as seen at `now`: a pause that came since does not take back what was due before it.
       const complete = plan(seen, unfinished.get(seen.job.uid) ?? []);

@@ -41,7 +41,7 @@ interface DecideInput {
   revision: string;
   timing: Timing;
   cursor: Cursor | undefined;
-  /** The job's unfinished runs; may be left out where `dependsOnUnfinished` says no. */
+  /** The job's unfinished scheduled runs; may be left out where `dependsOnUnfinished` says no. */
   unfinished: readonly UnfinishedRun[];
   now: Instant;
   /** ≥ now. Runs due up to here are created ahead of time; equal to `now` prepares nothing. */
@@ -281,13 +281,7 @@ function missedOnce({ now }: Input, at: Instant, reason: DecidedReason): Schedul
 }
 
 function unstartedAt({ unfinished }: Input, at: Instant): boolean {
-  return unfinished.some(
-    (run) =>
-      run.trigger === "schedule" &&
-      run.scheduledAt === at &&
-      run.state !== "started" &&
-      run.attempts === 0,
-  );
+  return unfinished.some((run) => run.scheduledAt === at && !run.started && run.attempts === 0);
 }
 
 /**
@@ -349,9 +343,7 @@ function scheduledRun(at: Instant): NewRun {
  * `fireTime` itself, which is being created anew.
  */
 function overlapping({ unfinished }: Input, fireTime: Instant): string[] {
-  return unfinished
-    .filter((run) => run.trigger === "schedule" && run.scheduledAt !== fireTime)
-    .map((run) => run.id);
+  return unfinished.filter((run) => run.scheduledAt !== fireTime).map((run) => run.id);
 }
 
 /**

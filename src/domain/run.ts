@@ -14,16 +14,11 @@ export interface NewRun {
   scheduledAt: Instant;
 }
 
-/** Unfinished = queued, claimed, started, awaiting retry or circuit. */
-export type RunState = "queued" | "claimed" | "started";
-
+/** A scheduled run that is queued, claimed, started, or awaits a retry or its circuit. */
 export interface UnfinishedRun {
   id: string;
-  jobUid: string;
-  trigger: RunTrigger;
   scheduledAt: Instant;
-  generation: number;
-  state: RunState;
+  started: boolean;
   /** Attempts already recorded as executions. */
   attempts: number;
 }

@@ -2,7 +2,7 @@ import type { Cursor } from "../domain/cursor.ts";
 import { destinationKey } from "../domain/destination.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { RunLedger } from "../domain/ports/run-ledger.ts";
-import type { RunTrigger, UnfinishedRun } from "../domain/run.ts";
+import type { UnfinishedRun } from "../domain/run.ts";
 import { applyChanges } from "./apply-changes.ts";
 import { cancelSomeRuns, createJobCancellation } from "./cancel-jobs.ts";
 import { liftHalt } from "./lift-halt.ts";
@@ -21,17 +21,18 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
   const ledger: RunLedger = {
     cursors: (jobUids) => readCursors(pool, jobUids),
 
-    unfinished: async (jobUids, trigger) => {
+    unfinished: async (jobUids) => {
       const { rows } = await pool.query<UnfinishedRow>(
-        `select id, job_uid, trigger, scheduled_at, generation, attempts,
-                case when started_at is not null then 'started'
-                     when claim_token is not null then 'claimed' else 'queued' end as state
+        `select id, job_uid, scheduled_at, attempts, started_at is not null as started
            from runs
-          where job_uid = any($1::uuid[]) ${trigger === undefined ? "" : "and trigger = $2"}
+          where job_uid = any($1::uuid[]) and trigger = 'schedule'
           order by scheduled_at, id`,
-        [jobUids, ...(trigger === undefined ? [] : [trigger])],
+        [jobUids],
       );
-      return Map.groupBy(rows.map(unfinishedOf), (run) => run.jobUid);
+      const found = new Map<string, UnfinishedRun[]>();
+      for (const [uid, theirs] of Map.groupBy(rows, (row) => row.job_uid))
+        found.set(uid, theirs.map(unfinishedOf));
+      return found;
     },
 
     apply: (changes) => applyChanges(pool, changes),
@@ -104,23 +105,13 @@ export function createRunLedger({ pool }: { pool: Pool }): RunLedger {
 interface UnfinishedRow {
   id: string;
   job_uid: string;
-  trigger: RunTrigger;
   scheduled_at: Instant;
-  generation: number;
   attempts: number;
-  state: UnfinishedRun["state"];
+  started: boolean;
 }
 
-function unfinishedOf(row: UnfinishedRow): UnfinishedRun {
-  return {
-    id: row.id,
-    jobUid: row.job_uid,
-    trigger: row.trigger,
-    scheduledAt: row.scheduled_at,
-    generation: row.generation,
-    state: row.state,
-    attempts: row.attempts,
-  };
+function unfinishedOf({ id, scheduled_at, attempts, started }: UnfinishedRow): UnfinishedRun {
+  return { id, scheduledAt: scheduled_at, attempts, started };
 }
 
 export async function readCursors(

@@ -1,7 +1,7 @@
 import type { Cursor } from "../cursor.ts";
 import type { JobOutline } from "../job-outline.ts";
 import type { Job, JobSpec } from "../job.ts";
-import type { DecidedReason, MissedSpan, NewRun, RunTrigger, UnfinishedRun } from "../run.ts";
+import type { DecidedReason, MissedSpan, NewRun, UnfinishedRun } from "../run.ts";
 
 /**
  * Jobs whose waiting runs are dropped together. While a circuit is open, each may have thousands: a statement has not
@@ -33,13 +33,10 @@ export type GoneJob = Pick<Job, "uid"> & Partial<Pick<Job, "account" | "id" | "s
 export interface RunLedger {
   cursors(jobUids: readonly string[]): Promise<Map<string, Cursor>>;
   /**
-   * With a trigger only its runs. Decisions depend on scheduled ones, of which a job has one a minute at most; of those
-   * asked for by hand, millions may wait behind an open circuit.
+   * The unfinished scheduled runs of each job, of which there is one a minute at most, oldest fire time first. No decision
+   * depends on those asked for by hand, of which millions may wait behind an open circuit.
    */
-  unfinished(
-    jobUids: readonly string[],
-    trigger?: RunTrigger,
-  ): Promise<Map<string, UnfinishedRun[]>>;
+  unfinished(jobUids: readonly string[]): Promise<Map<string, UnfinishedRun[]>>;
   /**
    * One transaction for all changes: compare-and-set each cursor, store the revision, insert runs and missed spans,
    * drop queued runs that belong to an older generation or a job no longer startable (recorded as missed:

@@ -7,6 +7,7 @@ import {
   workerFixture,
   type WorkerFixture,
 } from "./worker-fixture.ts";
+import { unfinishedRuns } from "../../postgres/unfinished-runs.ts";
 
 let fixture: WorkerFixture;
 beforeAll(async () => {
@@ -60,8 +61,7 @@ test("what waits for a connection to the mail server is handed back: nothing of 
     isHtml: false,
   } as const;
   const mails = Array.from({ length: 13 }, () => ({ ...emailJob(letter), account }));
-  const runs = async () =>
-    [...(await fixture.ledger.unfinished(mails.map(({ uid }) => uid))).values()].flat();
+  const runs = () => unfinishedRuns(fixture.pool, ...mails.map(({ uid }) => uid));
   const running = worker({ timing: { grace: 200 } });
   await create(...mails.map((of) => ({ of })));
   await expect.poll(() => server.seen.mails).toBe(10);

@@ -5,6 +5,7 @@ import { DependencyUnavailable } from "../../../src/domain/ports/dependency-unav
 import { JobExists, JobNotFound } from "../../../src/domain/ports/job-store.ts";
 import { createCircuits } from "../../../src/postgres/circuits.ts";
 import { startHarness, type Harness } from "./harness.ts";
+import { unfinishedRuns } from "../../postgres/unfinished-runs.ts";
 
 let h: Harness;
 beforeAll(async () => {
@@ -598,7 +599,7 @@ describe("runs and executions", () => {
     const job = await h.takeUp(h.first.account, id);
     const headers = { "Idempotency-Key": "run-1" };
     for (const _ of [1, 2]) expect((await act(id, "run", headers)).status).toBe(202);
-    expect((await h.ledger.unfinished([job.uid])).get(job.uid)).toHaveLength(1);
+    expect(await unfinishedRuns(h.pool, job.uid)).toHaveLength(1);
     await h.deliverOne(200);
   });
 
@@ -778,7 +779,7 @@ describe("DELETE /jobs/{id}", () => {
     await act(id, "run");
     const reply = await del(id);
     expect([reply.status, reply.json]).toEqual([200, { message: "job deleted" }]);
-    expect((await h.ledger.unfinished([job.uid])).get(job.uid) ?? []).toEqual([]);
+    expect(await unfinishedRuns(h.pool, job.uid)).toEqual([]);
     expect((await get(id)).status).toBe(404);
     expect((await del(id)).status).toBe(404);
     expect((await act(id, "run")).status).toBe(404);
@@ -793,7 +794,7 @@ describe("DELETE /jobs/{id}", () => {
     await act(id, "run");
     expect((await del(id, h.second.key)).status).toBe(404);
     expect((await get(id)).status).toBe(200);
-    expect((await h.ledger.unfinished([job.uid])).get(job.uid)).toHaveLength(1);
+    expect(await unfinishedRuns(h.pool, job.uid)).toHaveLength(1);
     await h.deliverOne(200);
   });
 
@@ -803,7 +804,7 @@ describe("DELETE /jobs/{id}", () => {
     await act(id, "run");
     await h.jobs.delete(job);
     expect((await del(id)).status).toBe(404);
-    expect((await h.ledger.unfinished([job.uid])).get(job.uid) ?? []).toEqual([]);
+    expect(await unfinishedRuns(h.pool, job.uid)).toEqual([]);
     expect((await h.ledger.cursors([job.uid])).get(job.uid)).toMatchObject({ deleted: true });
   });
 
@@ -819,7 +820,7 @@ describe("DELETE /jobs/{id}", () => {
     const reply = await del(id);
     gone.mockRestore();
     expect(reply.status).toBe(404);
-    expect((await h.ledger.unfinished([job.uid])).get(job.uid) ?? []).toEqual([]);
+    expect(await unfinishedRuns(h.pool, job.uid)).toEqual([]);
   });
 
   test("503 when the store is away: the job stays, with its runs", async () => {
@@ -833,7 +834,7 @@ describe("DELETE /jobs/{id}", () => {
     away.mockRestore();
     expect(reply.status).toBe(503);
     expect((await h.ledger.cursors([job.uid])).get(job.uid)).toMatchObject({ deleted: false });
-    expect((await h.ledger.unfinished([job.uid])).get(job.uid)).toHaveLength(1);
+    expect(await unfinishedRuns(h.pool, job.uid)).toHaveLength(1);
     await h.deliverOne(200);
   });
 

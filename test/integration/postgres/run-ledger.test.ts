@@ -36,6 +36,7 @@ import {
   success,
   type RunsFixture,
 } from "./runs-fixture.ts";
+import { unfinishedRuns } from "../../postgres/unfinished-runs.ts";
 
 let fixture: RunsFixture;
 beforeAll(async () => {
@@ -772,10 +773,9 @@ describe("cancel, orphans, runNow", () => {
       fixture.queue.start(runs),
       fixture.anotherLedger().cancel(jobs, "an account"),
     ]);
-    const left = await fixture.ledger.unfinished(jobs.map((of) => of.uid));
-    const states = [...left.values()].flat();
-    expect(states.every((run) => run.state === "started")).toBe(true);
-    expect(new Set(states.map((run) => run.id))).toEqual(started);
+    const left = await unfinishedRuns(fixture.pool, ...jobs.map((of) => of.uid));
+    expect(left.every((run) => run.state === "started")).toBe(true);
+    expect(new Set(left.map((run) => run.id))).toEqual(started);
     await fixture.queue.close(runs.map((run) => success(run)));
   });
 

@@ -7,13 +7,7 @@ import type { Closing, RunQueue } from "../../../src/domain/ports/run-queue.ts";
 import type { RunHistory } from "../../../src/domain/ports/run-history.ts";
 import type { GoneJob, LedgerChange, RunLedger } from "../../../src/domain/ports/run-ledger.ts";
 import { revisionOf } from "../../../src/domain/revision.ts";
-import type {
-  ClaimedRun,
-  Execution,
-  LastExecution,
-  NewRun,
-  UnfinishedRun,
-} from "../../../src/domain/run.ts";
+import type { ClaimedRun, Execution, LastExecution, NewRun } from "../../../src/domain/run.ts";
 import { timingOf } from "../../../src/domain/timing.ts";
 import { createNotifications } from "../../../src/postgres/notifications.ts";
 import { createPool, type Pool } from "../../../src/postgres/pool.ts";
@@ -24,6 +18,7 @@ import { cronSpec } from "../../conformance/job-store.ts";
 import { aroundQueries } from "../../postgres/around-queries.ts";
 import { createTestDatabase, type TestDatabase } from "../../postgres/database.ts";
 import { openTransaction, type OpenTransaction } from "../../postgres/open-transaction.ts";
+import { unfinishedRuns, type StoredRun } from "../../postgres/unfinished-runs.ts";
 
 export interface RunsFixture {
   url: string;
@@ -41,7 +36,7 @@ export interface RunsFixture {
   /** How many fire times its queues refused to start because their deadline had passed. */
   readonly pastDeadline: number;
   /** The job's unfinished runs. */
-  runsOf(of: Job): Promise<readonly UnfinishedRun[]>;
+  runsOf(of: Job): Promise<readonly StoredRun[]>;
   /** The job's attempts, newest first. */
   executionsOf(of: Job): Promise<Execution[]>;
   /** What is recorded about fire times that the job missed, in the order of recording. */
@@ -91,7 +86,7 @@ export async function runsFixture(
     anotherLedger: () => createRunLedger({ pool: pools(4) }),
     apply: (of, options) => applyTo(ledger, of, options),
     cancel: (jobs) => ledger.cancel(jobs, "an account"),
-    runsOf: async ({ uid }) => (await ledger.unfinished([uid])).get(uid) ?? [],
+    runsOf: ({ uid }) => unfinishedRuns(pool, uid),
     executionsOf: ({ account, id }) =>
       history.executions({ account: account ?? "", jobId: id, limit: 1_000, offset: 0 }),
     missedOf: async ({ uid }) => {

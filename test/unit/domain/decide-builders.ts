@@ -70,11 +70,8 @@ export function aCursor(job: Job, change: Partial<Cursor> = {}): Cursor {
 export function aRun(change: Partial<UnfinishedRun> = {}): UnfinishedRun {
   return {
     id: "run-1",
-    jobUid: "uid-1",
-    trigger: "schedule",
     scheduledAt: at("12:00"),
-    generation: 1,
-    state: "queued",
+    started: false,
     attempts: 0,
     ...change,
   };

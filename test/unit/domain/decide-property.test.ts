@@ -16,6 +16,7 @@ import { aJob, at } from "./decide-builders.ts";
  */
 interface WorldRun extends UnfinishedRun {
   key: string;
+  generation: number;
   finished: boolean;
   startedAt: Instant | null;
 }
@@ -49,7 +50,7 @@ class World {
     if (job.spec.schedule.kind === "once")
       for (const { first } of decision.missed) keys.add(isoUtc(first));
     for (const run of this.runs) {
-      if (run.finished || run.state === "started") continue;
+      if (run.finished || run.started) continue;
       if (run.generation === job.generation && to.startable) continue;
       this.runs = this.runs.filter((other) => other !== run);
       // A future fire time is not missed: when its run is dropped, it must be decided again.
@@ -62,12 +63,10 @@ class World {
       if (this.runs.some((other) => other.key === run.key)) continue;
       this.runs.push({
         id: `run-${this.runs.length}-${run.key}`,
-        jobUid: job.uid,
-        trigger: run.trigger,
         scheduledAt: run.scheduledAt,
         key: run.key,
         generation: job.generation,
-        state: "queued",
+        started: false,
         attempts: 0,
         finished: false,
         startedAt: null,
@@ -108,13 +107,13 @@ class World {
     const { cursor } = this;
     if (cursor === undefined || cursor.haltedGeneration === null) return;
     let { once, position } = cursor;
-    for (const { scheduledAt } of this.runs.filter(({ state }) => state === "queued"))
+    for (const { scheduledAt } of this.runs.filter(({ started }) => !started))
       if (once === "fired") {
         once = "armed";
         position = Math.min(position, scheduledAt - 1);
       } else if (scheduledAt <= Math.min(position, this.now))
         this.missed.push({ at: scheduledAt, reason: "paused" });
-    this.runs = this.runs.filter(({ state }) => state !== "queued");
+    this.runs = this.runs.filter(({ started }) => started);
     const version = cursor.version + 1;
     this.cursor = { ...cursor, version, haltedGeneration: null, once, position };
   }
@@ -123,13 +122,13 @@ class World {
   work(finish: boolean): void {
     for (const run of this.runs) {
       if (run.finished) continue;
-      if (run.state === "started") run.finished = finish;
+      if (run.started) run.finished = finish;
       else if (
         run.scheduledAt <= this.now &&
         run.generation === this.cursor?.generation &&
         this.cursor.startable
       ) {
-        run.state = "started";
+        run.started = true;
         run.startedAt = this.now;
         run.finished = finish;
       }
@@ -267,7 +266,7 @@ test("cron: whatever is edited, no fire time is decided twice and none starts ea
       ];
       expect(unique(decided), `decided twice: ${decided.map(isoUtc).join(" ")}`).toBe(true);
 
-      for (const run of world.runs.filter((run) => !run.finished && run.state === "queued"))
+      for (const run of world.runs.filter((run) => !run.finished && !run.started))
         expect(run.generation).toBe(world.job.generation);
     }),
     { numRuns: 3_000 },

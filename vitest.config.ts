@@ -12,8 +12,8 @@ const expect = { poll: { timeout: 15_000 } };
 const sequence = { shuffle: { tests: true } };
 
 /**
- * Runs one file less at a time than there are cores, but at least two, because they mostly wait for servers. Tests of
- * the whole program run one file at a time.
+ * Runs one file less at a time than there are cores, but at least two, because they mostly wait for servers. Tests that
+ * load the machine themselves, with faults and with compressed time, run one file at a time.
  */
 export default defineConfig({
   test: {
@@ -87,7 +87,6 @@ export default defineConfig({
           // Single tests start the whole program three times, or browse through it.
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          fileParallelism: false,
         },
       },
     ],

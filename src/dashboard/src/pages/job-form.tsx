@@ -186,7 +186,7 @@ export function JobForm(props: {
   });
   const asked = check.data?.asked ?? draft;
   const cron = asked.schedule_type === "cron";
-  const settledCheck = draft === settled && !check.isPlaceholderData ? check.data : undefined;
+  const checked = draft === settled && check.data !== undefined && !check.isPlaceholderData;
   const findings = [
     ...(toSave.ok ? [] : [{ field: toSave.field, message: toSave.message }]),
     // Not when the draft has been edited since that attempt.
@@ -439,7 +439,7 @@ export function JobForm(props: {
                 zone={cron ? asked.timezone : MY_ZONE}
                 times={check.data?.fire_times ?? []}
                 none={
-                  settledCheck === undefined
+                  !checked
                     ? null
                     : cron || wrongSchedule
                       ? "Fire times appear here as soon as the schedule is valid."
